@@ -23,6 +23,7 @@ from benchmarks import (
     executors,
     flat,
     flips,
+    lossy,
     mpi,
     peers,
     sessions,
@@ -51,6 +52,7 @@ PROGRAMS: dict[str, Callable[..., Result]] = {
     "traverse": traverse.run,
     "crowd": crowd.run,
     "strategies": strategies.run,
+    "lossy": lossy.run,
     "cuts": cuts.run,
     "slow": slow.run,
     "bwlimit": bwlimit.run,
@@ -85,6 +87,7 @@ class What(StrEnum):
     traverse = "traverse"
     crowd = "crowd"
     strategies = "strategies"
+    lossy = "lossy"
     cuts = "cuts"
     slow = "slow"
     bwlimit = "bwlimit"

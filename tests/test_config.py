@@ -17,6 +17,8 @@ from streamlink.config import (
     TimeoutConfig,
     parse_size,
 )
+from streamlink.config.values import LOSSY_FORMATS
+from streamlink.encodings.registry import lossy_formats
 
 CONFIGS = [StreamConfig, TimeoutConfig, GrpcConfig, LimitsConfig, LinkConfig, RoundConfig]
 UNITS = {"": 1, "B": 1}
@@ -137,6 +139,30 @@ def test_encodings_take_two_chunks_more() -> None:
     assert config.stream_bytes == 14 << 20
 
 
+@pytest.mark.parametrize("name", ["lossy_down", "lossy_up"])
+def test_lossy_formats_take_four_chunks_more(name: str) -> None:
+    sizes = {"chunk_bytes": "1MiB", "window_bytes": "8MiB"}
+    assert StreamConfig(**{**sizes, name: "*=int8"}).stream_bytes == 16 << 20
+
+
+def test_rules_for_lossy_formats_are_split_at_commas_and_checked() -> None:
+    config = StreamConfig(lossy_up="head.*=fp16,*=int8")
+    assert config.lossy_up == ("head.*=fp16", "*=int8")
+    for wrong in ("int8", "=int8", "*=int4", "*=", "*=int8,w"):
+        with pytest.raises(ValidationError, match="write PATTERN=FORMAT, such as"):
+            StreamConfig(lossy_down=wrong)
+
+
+def test_the_formats_that_settings_name_are_those_that_there_are() -> None:
+    rules = [f"*={name}" for name in LOSSY_FORMATS]
+    assert lossy_formats(rules) == LOSSY_FORMATS
+
+
+def test_there_is_nothing_to_feed_back_where_nothing_is_lost() -> None:
+    with pytest.raises(ValidationError, match="lossy_up is not set"):
+        StreamConfig(error_feedback="left")
+
+
 def test_a_session_outlives_a_lost_heartbeat() -> None:
     assert TimeoutConfig(session_timeout=10, heartbeat_interval=5).session_timeout == 10
     with pytest.raises(ValidationError, match="a live peer looks dead"):
@@ -235,9 +261,15 @@ def test_a_server_has_room_for_the_clients_of_its_job_unless_the_user_says_other
 # --- one memory for all streams -------------------------------------------------------
 
 
-@given(st.integers(1, 1 << 27), st.booleans())
-def test_a_share_pays_for_the_window_that_it_gives(window: int, has_encodings: bool) -> None:
-    config = StreamConfig(window_bytes=1 << 27, encodings=("zstd",) if has_encodings else ())
+@given(st.integers(1, 1 << 27), st.booleans(), st.booleans())
+def test_a_share_pays_for_the_window_that_it_gives(
+    window: int, has_encodings: bool, is_lossy: bool
+) -> None:
+    config = StreamConfig(
+        window_bytes=1 << 27,
+        encodings=("zstd",) if has_encodings else (),
+        lossy_up=("*=fp16",) if is_lossy else (),
+    )
     price = config.price_of(window)
     assert window - 3 <= config.window_within(price) <= window  # whole quarters
     assert config.price_of(config.window_within(price)) <= price

@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "filters": frozenset({"link", "model"}),
     "rounds": frozenset(
         {
-            *("link", "stores", "model", "filters", "config", "errors"),
+            *("link", "stores", "encodings", "model", "filters", "config", "errors"),
             *("extent", "clock", "cancel", "descriptors"),
         }
     ),
@@ -50,7 +50,7 @@ MAY_IMPORT = {
     ),
     "executors": frozenset(
         {
-            *("rounds", "link", "stores", "model", "filters", "config"),
+            *("rounds", "link", "stores", "encodings", "model", "filters", "config"),
             *("errors", "clock", "cancel", "closing", "descriptors"),
         }
     ),

@@ -16,6 +16,7 @@ from streamlink.cli.paths import check_address, store_at
 from streamlink.config import JobConfig, LinkConfig, RoundConfig
 from streamlink.encodings.registry import require_known
 from streamlink.errors import ModelError, StreamlinkError
+from streamlink.executors.client import NOTHING_FED_BACK
 from streamlink.model.interfaces import ChecksWriting, ModelStore
 from streamlink.model.part import require_part
 from streamlink.operate.control import require_short
@@ -68,6 +69,8 @@ def check_job(
         schedules_of(config.rounds.schedules)
     with _refused("rounds.part (--part): "):
         require_part(store, config.rounds.part)
+    with _refused("stream.lossy_down: "):
+        require_part(store, [rule.rpartition("=")[0] for rule in config.stream.lossy_down])
     check_store(store)
     if spool is not None:
         check_spool(spool)
@@ -226,8 +229,11 @@ def check_visiting(address: str, config: LinkConfig) -> None:
 
     Raises:
         SecurityError: as ``check_serving``.
+        StoreError: the directory ``stream.error_feedback`` cannot be made or written to.
     """
     require_known(config.stream.encodings)
+    if config.stream.error_feedback is not None:
+        require_writable(config.stream.error_feedback, NOTHING_FED_BACK)
     check_dialing(address, config)
 
 

@@ -19,7 +19,7 @@ from streamlink.config.link import (
     check_bwlimit,
 )
 from streamlink.config.objects import ObjectLimits
-from streamlink.config.values import Bwlimit, Names, Patterns, Seconds, Size, parse_size
+from streamlink.config.values import Bwlimit, Names, Patterns, Rules, Seconds, Size, parse_size
 
 __all__ = [
     "MIN_KEEPALIVE_SECONDS",
@@ -33,6 +33,7 @@ __all__ = [
     "ObjectLimits",
     "Patterns",
     "RoundConfig",
+    "Rules",
     "Seconds",
     "SecurityConfig",
     "Size",

@@ -10,7 +10,17 @@ from pydantic import Field, model_validator
 
 from streamlink.config.bandwidth import least_rate, parse_bwlimit
 from streamlink.config.files import load_yaml, sections
-from streamlink.config.values import Bwlimit, KiB, MiB, Names, Patterns, Seconds, Settings, Size
+from streamlink.config.values import (
+    Bwlimit,
+    KiB,
+    MiB,
+    Names,
+    Patterns,
+    Rules,
+    Seconds,
+    Settings,
+    Size,
+)
 
 __all__ = [
     "MAX_CLIENTS",
@@ -94,6 +104,21 @@ class StreamConfig(Settings):
     ``08:00,10M 19:00,off``, also ``Mon-08:00,512K``; empty or ``off``: no limit. Headers of TCP and
     IP are not counted. All servers and clients of a process that set it must set the same."""
 
+    lossy_down: Rules = ()
+    """Server: formats that lose precision, for tensors of the models that it sends to clients in
+    rounds: PATTERN=FORMAT, separated by commas, such as ``*.weight=int8,*=bf16``. The first pattern
+    that matches counts. Formats are ``fp16``, ``bf16`` and ``int8`` (a scale for each block of 256
+    elements); integers, and what a format would not make smaller, stay as they are. Digests are of
+    the rounded model. Price: four more chunks at each end."""
+
+    lossy_up: Rules = ()
+    """Client: the same for the updates that it sends to the server."""
+
+    error_feedback: Path | None = None
+    """Client: directory that keeps what ``lossy_up`` loses of an update, and adds it to the next
+    update of this client (error feedback); unset: it is lost. Price: disk space for the tensors
+    that are rounded, twice while an update is sent."""
+
     max_repairs: int = Field(default=3, ge=0, le=100)
     """How often one damaged chunk is requested again before the stream fails (count)."""
 
@@ -107,6 +132,11 @@ class StreamConfig(Settings):
 
     @model_validator(mode="after")
     def _relations(self) -> Self:
+        if self.error_feedback is not None and not self.lossy_up:
+            raise ValueError(
+                "error_feedback keeps what lossy_up loses, and lossy_up is not set; set lossy_up, "
+                "such as *=int8, or omit error_feedback"
+            )
         if "none" in self.data_listen and len(self.data_listen) > 1:
             raise ValueError(f"data_listen ({', '.join(self.data_listen)}): none stands alone")
         if self.lanes > self.max_lanes:
@@ -140,13 +170,14 @@ class StreamConfig(Settings):
 
         The four: one being serialized, one inside the carrier, one being read, one being consumed.
         With encodings two more: one that is encoded, or decoded, beside its other form, and its
-        byte planes.
+        byte planes. With lossy formats four more: what was read, the same rounded, and its packed
+        form, once in pieces.
         """
         return self.window_bytes + self._copies * self.chunk_bytes
 
     @property
     def _copies(self) -> int:
-        return 4 + 2 * bool(self.encodings)
+        return 4 + 2 * bool(self.encodings) + 4 * bool(self.lossy_down or self.lossy_up)
 
     def price_of(self, window_bytes: int) -> int:
         """Return what a window costs of ``memory_bytes`` (bytes): see ``stream_bytes``.

@@ -11,12 +11,14 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from streamlink.config.bandwidth import parse_bwlimit
 
 __all__ = [
+    "LOSSY_FORMATS",
     "Bwlimit",
     "GiB",
     "KiB",
     "MiB",
     "Names",
     "Patterns",
+    "Rules",
     "Seconds",
     "Settings",
     "Size",
@@ -70,6 +72,24 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_at_commas)]
 
 Patterns = Names
 """Several patterns of names, such as ``lora_*``; a text is split at its commas."""
+
+LOSSY_FORMATS = ("int8", "fp16", "bf16")
+"""Formats of numbers that lose precision."""
+
+
+def _checked_rules(rules: tuple[str, ...]) -> tuple[str, ...]:
+    for rule in rules:
+        pattern, _, name = rule.rpartition("=")
+        if not pattern or name not in LOSSY_FORMATS:
+            raise ValueError(
+                f"{rule!r} is no rule; write PATTERN=FORMAT, such as *.weight=int8, with one of "
+                f"{', '.join(LOSSY_FORMATS)}"
+            )
+    return rules
+
+
+Rules = Annotated[Names, AfterValidator(_checked_rules)]
+"""Lossy formats for tensors: several PATTERN=FORMAT; a text is split at its commas."""
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 """A time (seconds), positive and finite."""

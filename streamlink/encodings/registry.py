@@ -9,7 +9,14 @@ from typing import cast
 from streamlink.encodings.codec import Codec
 from streamlink.errors import UnknownCodec
 
-__all__ = ["AUTO", "known_encodings", "new_codec", "offered", "require_known"]
+__all__ = [
+    "AUTO",
+    "known_encodings",
+    "lossy_formats",
+    "new_codec",
+    "offered",
+    "require_known",
+]
 
 AUTO = "auto"
 """In place of names: encodings that suit most models, where the line is slow enough for them."""
@@ -24,9 +31,24 @@ _CODECS = {
 }
 
 
+# Formats that lose something, and the packing that goes with each; the smallest first. The rounding
+# is asked for by rules for tensors, and the packing is then offered by itself.
+_LOSSY = {
+    "int8": "streamlink.encodings.int8:Int8",
+    "fp16": "streamlink.encodings.halves:Fp16",
+    "bf16": "streamlink.encodings.halves:Bf16",
+}
+
+
 def known_encodings() -> tuple[str, ...]:
     """Return the names of all encodings that this end can decode."""
-    return tuple(_CODECS)
+    return (*_CODECS, *_LOSSY)
+
+
+def lossy_formats(rules: Sequence[str]) -> tuple[str, ...]:
+    """Return the formats that ``rules`` (PATTERN=FORMAT) name, the smallest first."""
+    wanted = {rule.rpartition("=")[2] for rule in rules}
+    return tuple(name for name in _LOSSY if name in wanted)
 
 
 def new_codec(name: str) -> Codec:
@@ -35,8 +57,9 @@ def new_codec(name: str) -> Codec:
     Raises:
         UnknownCodec: there is no such encoding.
     """
-    require_known((name,))
-    module, _, kind = _CODECS[name].partition(":")
+    if name not in _LOSSY:
+        require_known((name,))
+    module, _, kind = (_CODECS | _LOSSY)[name].partition(":")
     return cast("Codec", getattr(import_module(module), kind)())
 
 
@@ -55,6 +78,12 @@ def require_known(names: Sequence[str]) -> None:
     if AUTO in names and len(names) > 1:
         raise UnknownCodec(f"stream.encodings ({', '.join(names)}): {AUTO} stands alone")
     for name in offered(names):
+        # Refused, not ignored: whoever writes this wants fewer bytes, and would not get them.
+        if name in _LOSSY:
+            raise UnknownCodec(
+                f"stream.encodings: {name} loses precision; ask for it by tensors, in "
+                f"stream.lossy_down or stream.lossy_up, such as *={name}"
+            )
         if name not in _CODECS:
             raise UnknownCodec(
                 f"stream.encodings: there is no encoding {name!r}; write {AUTO}, or one or more of "

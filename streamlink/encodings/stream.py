@@ -26,7 +26,9 @@ class Encoder:
     Args:
         names: encodings to send in, the best first.
         spec: the model.
-        worth: decides which ranges are encoded at all; None: each.
+        packings: of the lossy formats that tensors of it may be rounded to; they come before
+            ``names``, and wherever they fit: the user has asked for them.
+        worth: decides which ranges are encoded in one of ``names`` at all; None: each.
         codec_for: gives a codec by its name.
 
     Raises:
@@ -38,11 +40,13 @@ class Encoder:
         names: Sequence[str],
         spec: ModelSpec,
         *,
+        packings: Sequence[str] = (),
         worth: Worth | None = None,
         codec_for: Callable[[str], Codec] = new_codec,
     ) -> None:
         require_known(names)
-        self.names = tuple(names)
+        self.names = (*packings, *names)
+        self._packings = frozenset(packings)
         self._worth = worth
         self._codec_for = codec_for
         self._spec = spec
@@ -56,18 +60,27 @@ class Encoder:
             payload: the plain bytes; their views must not change until they are received.
             agreed: the encodings that the receiver decodes, too, in the order that numbers them.
         """
+        numbered = list(enumerate(agreed, start=1))
+        if self._packings:
+            packings = [each for each in numbered if each[1] in self._packings]
+            found = self._encode(offset, payload, packings)
+            if found[0] != _PLAIN:
+                return found
+            numbered = [each for each in numbered if each[1] not in self._packings]
         if self._worth is None:
-            return self._encode(offset, payload, agreed)
-        if not agreed or not self._worth.is_worth_it():
+            return self._encode(offset, payload, numbered)
+        if not numbered or not self._worth.is_worth_it():
             return _PLAIN, payload
-        number, encoded = self._encode(offset, payload, agreed)
+        number, encoded = self._encode(offset, payload, numbered)
         self._worth.note(nbytes=payload_bytes(payload), encoded_bytes=payload_bytes(encoded))
         return number, encoded
 
-    def _encode(self, offset: int, payload: Payload, agreed: Sequence[str]) -> tuple[int, Payload]:
+    def _encode(
+        self, offset: int, payload: Payload, numbered: Sequence[tuple[int, str]]
+    ) -> tuple[int, Payload]:
         nbytes = payload_bytes(payload)
         place = Place(self._spec, offset, nbytes)
-        for number, name in enumerate(agreed, start=1):
+        for number, name in numbered:
             encoded = self._codec(name).encode(payload, place)
             # The receiver refuses what is not shorter: a window bounds what travels, too.
             if encoded is not None and encoded.nbytes < nbytes:

@@ -16,8 +16,11 @@ from streamlink.link.assignment import Assignment, TurnLock
 from streamlink.link.client import ClientLink
 from streamlink.link.joining import is_goodbye
 from streamlink.link.transfer_facts import OnTransfer
+from streamlink.stores.preflight import require_writable
 
 __all__ = ["Client"]
+
+NOTHING_FED_BACK = "what lossy formats lose of an update cannot be kept (stream.error_feedback)"
 
 logger = logging.getLogger("streamlink.client")
 
@@ -41,6 +44,7 @@ class Client(Closing):
 
     Raises:
         TypeError: ``executor`` is not an executor, but a function, say; names the one to use.
+        StoreError: the directory ``stream.error_feedback`` cannot be made or written to.
     """
 
     def __init__(
@@ -55,6 +59,8 @@ class Client(Closing):
         clock: Clock = running_time,
     ) -> None:
         _require_executor(executor)
+        if config is not None and config.stream.error_feedback is not None:
+            require_writable(config.stream.error_feedback, NOTHING_FED_BACK)
         self.name = name
         self.outcomes: list[TaskOutcome] = []
         """The outcomes of the last 256 tasks."""

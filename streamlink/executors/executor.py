@@ -82,7 +82,7 @@ class TaskResult:
     """Averaged with the same weights as the model; at most 1,024."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Small facts for the server: at most 256, of 8 KiB in all, names included. Streamlink adds the
-    update's ``digest``."""
+    update's ``digest``, and where lossy formats changed it ``rounding_up``."""
     norm: float | None = None
     """The L2 norm of what the update changes, as it is sent, if it is known: a server that clips
     then needs no first pass over the update (see ``RoundConfig.clip_norm``). An update whose norm
@@ -144,7 +144,7 @@ def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
             return None
         outcome = executor.execute(task, assignment)
         # Ours last: a fact of the user's of that name must not take its place.
-        assignment.reply(metadata={**outcome.metadata, "digest": outcome.sent.digest})
+        assignment.reply(metadata={**outcome.metadata, **_facts_of(outcome.sent)})
     except StreamlinkError as error:
         # Ends that others have decided are no fault of the work: a warning is enough.
         is_called_off = isinstance(error, StreamAborted) and error.code in _CALLED_OFF
@@ -161,6 +161,12 @@ def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
         # The client keeps outcomes; ``progress`` would keep the streams and their buffers alive.
         return replace(outcome, task=replace(outcome.task, progress=_nothing))
     return None
+
+
+def _facts_of(sent: Receipt) -> dict[str, str]:
+    """Return what the server hears of an update beside its bytes."""
+    rounded = {} if sent.rounding is None else {"rounding_up": str(sent.rounding)}
+    return {**rounded, "digest": sent.digest}
 
 
 def evaluate_with(executor: Executor, task: Task, assignment: Assignment) -> object:

@@ -23,8 +23,8 @@ from streamlink.executors.evaluation import (
     require_evaluate,
 )
 from streamlink.executors.executor import Task, TaskOutcome, TaskResult
-from streamlink.executors.task_streams import TaskStreams, functions_up, run_work, with_norm
-from streamlink.filters import Filter, filtered
+from streamlink.executors.task_streams import TaskStreams, run_work, with_norm
+from streamlink.filters import Filter
 from streamlink.link import Update, UpdateKind
 from streamlink.link.assignment import Assignment
 from streamlink.link.receive_transfer import ReceiveTransfer
@@ -139,8 +139,8 @@ class OnDiskExecutor:
                 reports_progress=self._reports_progress,
             )
             update = Update(result.weight, self._kind, norm=result.norm)
-            functions = functions_up(self._filter_up, assignment, update)
-            source = filtered(self._update(streams.incoming.spec, task, opened), functions)
+            updated = self._update(streams.incoming.spec, task, opened)
+            source = streams.as_sent(updated, self._filter_up, update)
             if self._declares_norm and update.norm is None:
                 model = opened.enter_context(closing(self._store.open()))
                 update = with_norm(update, source, model, assignment)

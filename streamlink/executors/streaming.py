@@ -33,7 +33,7 @@ from streamlink.model.difference import subtract
 from streamlink.model.interfaces import Payload, payload_bytes
 from streamlink.model.part import part_of
 from streamlink.model.payloads import as_bytes_view, join
-from streamlink.model.spec import ModelSpec, Segment, TensorSpec
+from streamlink.model.spec import BLOCK_ELEMENTS, ModelSpec, Segment, TensorSpec
 
 __all__ = ["StreamingExecutor"]
 
@@ -114,13 +114,18 @@ class StreamingExecutor:
             # range.
             update = Update(TaskResult(weight).weight, self._kind, is_pure=self.is_pure)
             filters = functions_up(self._filter_up, assignment, update)
+            rounder = streams.rounder(part)
             outgoing = streams.answer(part, update)
+            if rounder is not None:
+                filters.append(rounder)
+                outgoing.measured_by(rounder)
             # While the server holds the update we do not read the model. Pass the notice on, or the
             # server would take us for a stalled reader.
             outgoing.when_held(incoming.hold)
             self.watched = incoming, outgoing
             try:
-                ranges = RangeMapper(incoming.spec, partial(self._map, filters), part)
+                block = BLOCK_ELEMENTS if rounder is not None else 1
+                ranges = RangeMapper(incoming.spec, partial(self._map, filters), part, block=block)
                 answers = _Answers(incoming, outgoing, ranges)
                 # The writer computes, in its own thread; this one only waits until all is written.
                 outgoing.pull(answers.supply)
@@ -130,6 +135,7 @@ class StreamingExecutor:
                 received = incoming.commit()
                 result = TaskResult(weight, self._metrics(), self._metadata())
                 sent = outgoing.finish(result.metrics)
+                streams.keep_remainder()
             finally:
                 self.watched = None
         return TaskOutcome(task, received, sent, result.metadata)
@@ -242,29 +248,43 @@ class _Answers:
 
 
 class RangeMapper:
-    """Cuts what arrives into ranges of whole elements of one tensor, and maps the part's ranges."""
+    """Cuts what arrives into ranges of whole blocks of one tensor, and maps the part's ranges.
+
+    Args:
+        spec: the model.
+        function: gets each range.
+        part: the tensors that are wanted; None: all.
+        block: elements that stay together, counted from the beginning of a tensor.
+    """
 
     def __init__(
-        self, spec: ModelSpec, function: RangeFunction, part: ModelSpec | None = None
+        self,
+        spec: ModelSpec,
+        function: RangeFunction,
+        part: ModelSpec | None = None,
+        *,
+        block: int = 1,
     ) -> None:
         self._spec = spec
         self._wanted = (part or spec).names
         self._function = function
-        self._cut = memoryview(b"")  # the first bytes of an element whose rest has not arrived
+        self._block = block
+        self._cut = memoryview(b"")  # the first bytes of a block whose rest has not arrived
 
     def apply(self, offset: int, payload: tuple[memoryview, ...]) -> list[memoryview]:
-        """Return the results for all whole elements of the part that have arrived, in order."""
+        """Return the results for all whole blocks of the part that have arrived, in order."""
         if self._cut:
             payload, offset = (self._cut, *payload), offset - self._cut.nbytes
         view = payload[0] if len(payload) == 1 else join(payload)
         results, at = [], 0
         for segment in self._spec.segments(offset, view.nbytes):
-            length = segment.stop - segment.start
-            whole = length - length % segment.tensor.itemsize
+            whole = segment.stop - segment.start
+            if segment.stop < segment.tensor.nbytes:  # a tensor's last block may be short
+                whole -= whole % (self._block * segment.tensor.itemsize)
             if whole and segment.tensor.name in self._wanted:
                 results.append(self._map(segment, view[at : at + whole]))
             at += whole
-        # A copy of at most 15 bytes: a view of them would keep the whole chunk alive.
+        # A copy of less than a block: a view of it would keep the whole chunk alive.
         self._cut = memoryview(bytes(view[at:]))
         return results
 

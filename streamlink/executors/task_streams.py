@@ -13,9 +13,11 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
+from streamlink.encodings.rounder import RoundedSource, Rounder
 from streamlink.errors import ModelError, StoreError, StreamlinkError, code_of
 from streamlink.executors.executor import TaskResult
-from streamlink.filters import Filter, FilterContext, functions_of
+from streamlink.executors.update_rounding import UpdateRounding
+from streamlink.filters import Filter, FilterContext, filtered, functions_of
 from streamlink.link import Update
 from streamlink.link.assignment import Assignment
 from streamlink.link.receive_model import receive_model
@@ -38,6 +40,7 @@ class TaskStreams:
         self.incoming: ReceiveTransfer = assignment.incoming()
         self.outgoing: SendTransfer | None = None
         self._assignment = assignment
+        self._rounding: UpdateRounding | None = None
 
     def receive(self, sink_for: Callable[[ModelSpec], ModelSink]) -> Receipt:
         """Receive the model into the sink that ``sink_for`` returns, and commit it.
@@ -63,7 +66,46 @@ class TaskStreams:
         Raises:
             StreamlinkError: the stream failed, or the source could not be read.
         """
-        return send_model(self.answer(source.spec, update), source, metrics)
+        receipt = send_model(self.answer(source.spec, update), source, metrics)
+        self.keep_remainder()
+        return receipt
+
+    def as_sent(self, source: ModelSource, filter_up: Filter | None, update: Update) -> ModelSource:
+        """Return the update of ``source`` as it leaves this site: filtered, then rounded.
+
+        Raises:
+            ModelError: a rule for lossy formats matches no tensor.
+            StoreError: the remainder of the last update cannot be used.
+        """
+        seen = filtered(source, functions_up(filter_up, self._assignment, update))
+        rounder = self.rounder(source.spec)
+        return seen if rounder is None else RoundedSource(seen, rounder)
+
+    def rounder(self, part: ModelSpec) -> Rounder | None:
+        """Return what rounds an update of the tensors of ``part``; None: nothing is rounded.
+
+        Raises:
+            ModelError: a rule for lossy formats matches no tensor.
+            StoreError: the remainder of the last update cannot be used.
+        """
+        if not self._assignment.config.stream.lossy_up:
+            return None
+        with self._assignment.alive():  # a remainder is verified before it is used
+            self._rounding = UpdateRounding(self._assignment, self.incoming.spec, part)
+        return self._rounding.rounder
+
+    def keep_remainder(self) -> None:
+        """Keep what rounding left of the update, which the server has committed."""
+        if self._rounding is not None:
+            self._rounding.commit()
+
+    def close_remainder(self) -> None:
+        """Close the files of the remainder; harmless when called twice.
+
+        Before the next task begins its update: one at a time may use them.
+        """
+        if self._rounding is not None:
+            self._rounding.close()
 
     def __enter__(self) -> Self:
         return self
@@ -77,6 +119,7 @@ class TaskStreams:
         # Aborted before they are closed: the server gets the reason, not only the end.
         if error is not None:
             self._fail(error)
+        self.close_remainder()
         self._assignment.close(self.incoming, *([self.outgoing] if self.outgoing else []))
 
     def _fail(self, error: BaseException) -> None:

@@ -17,9 +17,9 @@ from streamlink.executors.evaluation import (
     require_evaluate,
 )
 from streamlink.executors.executor import Task, TaskOutcome, TaskResult
-from streamlink.executors.task_streams import TaskStreams, functions_up, run_work, with_norm
+from streamlink.executors.task_streams import TaskStreams, run_work, with_norm
 from streamlink.executors.trainable import KeptArrays, Trainable
-from streamlink.filters import Filter, filtered
+from streamlink.filters import Filter
 from streamlink.link import Update, UpdateKind
 from streamlink.link.assignment import Assignment, TurnLock
 from streamlink.link.receive_transfer import ReceiveTransfer
@@ -140,8 +140,8 @@ class WholeExecutor:
                 reports_progress=self._reports_progress,
             )
             update = Update(result.weight, self._kind, takes_next=self.overlaps, norm=result.norm)
-            functions = functions_up(self._filter_up, assignment, update)
-            source = filtered(self._update(task, work), functions)
+            work.callback(streams.close_remainder)  # while the model is still locked
+            source = streams.as_sent(self._update(task, work), self._filter_up, update)
             if self._declares_norm and update.norm is None:
                 update = with_norm(update, source, source, assignment)
             sent = streams.send(source, update, result.metrics)

@@ -9,6 +9,7 @@ from functools import partial
 
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
+from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
     LocalProtocolError,
@@ -90,7 +91,11 @@ class Assignment:
         known: KnownSpecs,
         on_transfer: OnTransfer | None = None,
         cancel: CancelToken | None = None,
+        *,
+        client_name: str = "",
     ) -> None:
+        self.client_name = client_name
+        """The name of this client at its server."""
         self._dialer = dialer
         self._session = session
         self._request = request
@@ -113,6 +118,11 @@ class Assignment:
     def attempt(self) -> Attempt:
         """Job, round and attempt it belongs to."""
         return self._request.attempt
+
+    @property
+    def config(self) -> LinkConfig:
+        """The settings of this end."""
+        return self._session.config
 
     @property
     def metadata(self) -> Mapping[str, str]:
@@ -274,6 +284,7 @@ class Assignment:
             attempt=self.attempt,
             update=update,
             extent=self._extent_of(spec),
+            lossy=self.config.stream.lossy_up,
             notice=self._notice("sent"),
         )
         self._open(model)

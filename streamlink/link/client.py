@@ -381,6 +381,7 @@ class ClientLink(Closing):
             self._known,
             self._on_transfer,
             self._work_cancel,
+            client_name=self._name,
         )
         with self._changed:
             # Before its thread starts: a cancel that follows at once must find it.

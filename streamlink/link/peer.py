@@ -217,6 +217,7 @@ class Peer:
             name=name,
             attempt=attempt,
             extent=extent,
+            lossy=self._session.config.stream.lossy_down,
             notice=TransferNotice(self.name, "sent", attempt, self._on_transfer, clock=clock),
         )
 

@@ -52,6 +52,7 @@ def _send(
 ) -> Receipt:
     if on_phase is not None:
         transfer.when_waiting(lambda: on_phase(WAITING, transfer.received_bytes))
+    transfer.measured_by(source)
     read = source.read if on_phase is None else _reporting(source, on_phase)
     supply = _watched(read, ThrottledCheck(check, transfer.clock))
     # Again only if the receiver, asked to commit, came back with fewer bytes than it had.

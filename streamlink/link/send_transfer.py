@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
-from streamlink.encodings.registry import AUTO, offered
+from streamlink.encodings.registry import AUTO, lossy_formats, offered
 from streamlink.encodings.stream import Encoder
 from streamlink.encodings.worth import Worth
 from streamlink.errors import LocalProtocolError
@@ -15,6 +15,7 @@ from streamlink.link.transfer import OnPhase, Receipt, Transfer, ignore
 from streamlink.link.transfer_facts import TransferNotice
 from streamlink.model.digest import BLOCK_BYTES, DigestBuilder, HasBlockHashes
 from streamlink.model.interfaces import ModelSource, Payload, payload_bytes
+from streamlink.model.rounding import RoundingError, meter_of
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_METRICS, Attempt, Update, split_payload
 from streamlink.protocol.sender import SendStream
@@ -32,7 +33,8 @@ class SendTransfer(Transfer[SendPump]):
 
     Every method that waits raises the stream's own error once it has failed: ``Cancelled``, where a
     token of this end has ended it. Only ``extent`` of the model travels, where one is given; then
-    the digest is that of the extent.
+    the digest is that of the extent. ``lossy`` are the rules by which its source may be rounded:
+    what is, travels packed.
     """
 
     def __init__(
@@ -48,11 +50,13 @@ class SendTransfer(Transfer[SendPump]):
         update: Update = Update(),
         is_resumable: bool = False,
         extent: Extent | None = None,
+        lossy: Sequence[str] = (),
         notice: TransferNotice | None = None,
     ) -> None:
         self.extent = extent or Extent(0, spec.nbytes)
         """The bytes of the model that travel."""
         names = config.stream.encodings
+        packings = lossy_formats(lossy)
         stream = SendStream(
             config,
             stream_id=stream_id,
@@ -63,21 +67,31 @@ class SendTransfer(Transfer[SendPump]):
             attempt=attempt,
             update=update,
             is_resumable=is_resumable,
-            encodings=offered(names),
+            encodings=(*packings, *offered(names)),
             peer_name=peer_name,
             name=name,
         )
         # None where nothing is set: then encodings cost a chunk no call.
         encode = None
-        if names:
+        if names or packings:
             worth = Worth(stream, clock) if AUTO in names else None
-            encode = Encoder(offered(names), spec, worth=worth).encode
+            encode = Encoder(offered(names), spec, packings=packings, worth=worth).encode
         notice = notice or TransferNotice(peer_name, "sent", attempt, clock=clock)
         super().__init__(SendPump(stream, clock=clock, encode=encode), notice)
         self.spec = spec
         self.update = update
         self._digest = DigestBuilder(spec, extent=self.extent)
         self._stored_digest = ""
+
+    def measured_by(self, source: object) -> None:
+        """Report at the end what ``source``, which is sent, has changed by rounding."""
+        # Not the source: a transfer that has ended must not keep it alive.
+        self._notice.meter = meter_of(source)
+
+    @property
+    def rounding(self) -> RoundingError | None:
+        """What rounding has changed in what was sent so far; None: nothing is rounded."""
+        return self._notice.rounding
 
     def wait_room(self) -> tuple[int, int] | None:
         """Return (offset, bytes) of what the stream can take next; None once all is written.

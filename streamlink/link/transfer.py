@@ -16,6 +16,7 @@ from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
 from streamlink.errors import AbortCode, Cancelled, RoundError, StreamlinkError, to_raise
 from streamlink.link.transfer_facts import TransferNotice
+from streamlink.model.rounding import RoundingError
 from streamlink.protocol.stats import StreamStats
 from streamlink.transport.receive_pump import ReceivePump
 from streamlink.transport.send_pump import SendPump
@@ -65,6 +66,8 @@ class Receipt:
     metrics: Mapping[str, float] = field(default_factory=dict)
     resumed_at: int = 0
     """The receiver had the bytes below from an interrupted transfer; they did not travel again."""
+    rounding: RoundingError | None = None
+    """Sender: what lossy formats have changed; None: nothing was rounded."""
 
 
 class Transfer(Generic[P]):
@@ -168,8 +171,8 @@ class Transfer(Generic[P]):
 
     def _done(self, digest: str, metrics: Mapping[str, float]) -> Receipt:
         seconds = self.clock() - self._began_at
-        self._notice.done(self.stats, digest)
-        return Receipt(digest, seconds, self.stats, metrics, self.resumed_at)
+        rounding = self._notice.done(self.stats, digest)
+        return Receipt(digest, seconds, self.stats, metrics, self.resumed_at, rounding)
 
 
 class Pulse:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from streamlink.clock import Clock
 from streamlink.errors import StreamlinkError
+from streamlink.model.rounding import RoundingError, RoundingMeter
 from streamlink.protocol.frames import Attempt
 from streamlink.protocol.stats import StreamStats
 
@@ -60,6 +61,8 @@ class TransferFacts:
     """Of what was transferred, hexadecimal; empty where it failed."""
     error: StreamlinkError | None = None
     """Why it failed; None: the receiver has committed it."""
+    rounding: RoundingError | None = None
+    """Sender: what lossy formats have changed, as it was measured; None: nothing was rounded."""
 
     @property
     def outcome(self) -> Literal["done", "failed"]:
@@ -100,10 +103,18 @@ class TransferNotice:
         self._clock, self._began_at = clock, clock()
         self._lock = threading.Lock()
         self._is_told = False
+        self.meter: RoundingMeter | None = None
+        """Measures what rounding changes in what is sent."""
 
-    def done(self, stats: StreamStats, digest: str) -> None:
-        """The receiver has committed it."""
+    @property
+    def rounding(self) -> RoundingError | None:
+        """What rounding has changed so far; None: nothing is rounded."""
+        return self.meter.measured if self.meter is not None else None
+
+    def done(self, stats: StreamStats, digest: str) -> RoundingError | None:
+        """The receiver has committed it; returns what rounding has changed."""
         self._end(stats, digest, None)
+        return self.rounding
 
     def failed(self, stats: StreamStats, error: StreamlinkError) -> None:
         """It failed; reported only if a chunk of it had been sent."""
@@ -133,6 +144,7 @@ class TransferNotice:
             repairs=stats.repairs,
             digest=digest,
             error=error,
+            rounding=self.rounding,
         )
         # Without the lock: what listens is the user's code.
         _log(facts)
@@ -176,6 +188,8 @@ def _noted(facts: TransferFacts) -> dict[str, Any]:
         noted["rate_bytes_per_second"] = round(facts.rate)
     noted |= {"chunks": facts.chunks, "repairs": facts.repairs, "resumes": facts.resumes}
     noted["carrier"] = facts.carrier
+    if facts.rounding is not None:
+        noted |= {f"rounding_{name}": fact for name, fact in asdict(facts.rounding).items()}
     return noted | (
         {"digest": facts.digest} if facts.error is None else {"reason": str(facts.error)}
     )

@@ -35,6 +35,7 @@ from streamlink.model.interfaces import (
     ResumableStore,
     Watched,
 )
+from streamlink.model.rounding import RoundingError
 from streamlink.model.spec import ModelSpec, Segment, TensorSpec
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "RangeFunction",
     "ResumableSink",
     "ResumableStore",
+    "RoundingError",
     "Segment",
     "SideLimits",
     "TensorSpec",

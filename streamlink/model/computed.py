@@ -75,11 +75,14 @@ class MappedSource:
         source: the other source; closed with this one.
         function: see ``RangeFunction``. Its result must depend on its arguments only: a range may
             be read again, with other boundaries, and by several threads at the same time.
+        block: the function gets whole blocks of so many elements, counted from the beginning of a
+            tensor; the last one of a tensor may be shorter.
     """
 
-    def __init__(self, source: ModelSource, function: RangeFunction) -> None:
+    def __init__(self, source: ModelSource, function: RangeFunction, *, block: int = 1) -> None:
         self._source = source
         self._function = function
+        self._block = block
 
     @property
     def spec(self) -> ModelSpec:
@@ -95,9 +98,9 @@ class MappedSource:
         segments = tuple(self.spec.segments(offset, length))
         if not segments:
             return ()
-        # One read of whole elements: the range may cut an element at either end.
-        before = segments[0].start % segments[0].tensor.itemsize
-        after = -segments[-1].stop % segments[-1].tensor.itemsize
+        # One read of whole blocks: the range may cut one at either end.
+        before = segments[0].start - self._whole(segments[0])[0]
+        after = self._whole(segments[-1])[1] - segments[-1].stop
         pieces = PayloadReader(self._source.read(offset - before, before + length + after))
         return tuple(self._map(segment, pieces) for segment in segments)
 
@@ -110,20 +113,25 @@ class MappedSource:
         self._source.close()
 
     def _map(self, segment: Segment, pieces: PayloadReader) -> memoryview:
-        tensor, itemsize = segment.tensor, segment.tensor.itemsize
-        first, last = segment.start // itemsize, -(-segment.stop // itemsize)
-        taken = pieces.take((last - first) * itemsize)
+        tensor = segment.tensor
+        start, stop = self._whole(segment)
+        taken = pieces.take(stop - start)
         # Read-only: these may be the source's own bytes, such as the user's arrays.
         values = np.frombuffer(taken.toreadonly(), tensor.numpy_dtype)
         # A function may return a strided view, such as every second element of a longer array.
-        result = np.ascontiguousarray(self._function(tensor, first, values))
+        result = np.ascontiguousarray(self._function(tensor, start // tensor.itemsize, values))
         if result.dtype != tensor.numpy_dtype or result.shape != values.shape:
             raise ModelError(
                 f"the function mapped {values.size} elements of tensor {tensor.name!r} "
                 f"({tensor.dtype}) to shape {result.shape} of {result.dtype}; it must keep both"
             )
-        skipped = first * itemsize
-        return as_bytes_view(result)[segment.start - skipped : segment.stop - skipped]
+        return as_bytes_view(result)[segment.start - start : segment.stop - start]
+
+    def _whole(self, segment: Segment) -> tuple[int, int]:
+        """Return which bytes of the tensor are the blocks that the segment has a part of."""
+        unit = self._block * segment.tensor.itemsize
+        stop = min(-(-segment.stop // unit) * unit, segment.tensor.nbytes)
+        return segment.start // unit * unit, stop
 
 
 def map_model(source: ModelSource, function: RangeFunction) -> MappedSource:

@@ -25,7 +25,19 @@ import numpy as np
 
 from streamlink.errors import ModelError, SpecMismatch, UnsupportedDtype
 
-__all__ = ["DTYPES", "ModelSpec", "Segment", "TensorSpec", "dtype_name", "require_same"]
+__all__ = [
+    "BLOCK_ELEMENTS",
+    "DTYPES",
+    "ModelSpec",
+    "Segment",
+    "TensorSpec",
+    "dtype_name",
+    "require_same",
+]
+
+BLOCK_ELEMENTS = 256
+"""Elements of a tensor that a lossy format may round together, counted from the tensor's beginning.
+Whoever stops and goes on within a model does it between such blocks."""
 
 # The byte order is explicit: these are the bytes on the wire and on the disk, on every machine.
 # ml_dtypes has the machine's order only, so ``dtype_name`` refuses it where that is big-endian.
@@ -177,6 +189,19 @@ class ModelSpec:
         # Tensors of zero bytes share their start with the next; the right-most of equals has bytes.
         index = bisect_right(self._starts, offset) - 1
         return index, offset - self._starts[index]
+
+    def block_start(self, offset: int) -> int:
+        """Return where the block of ``BLOCK_ELEMENTS`` begins that has byte ``offset``.
+
+        The end of the model begins a block.
+
+        Raises:
+            ValueError: the model has no such byte.
+        """
+        if offset == self.nbytes:
+            return offset
+        index, inside = self.locate(offset)
+        return offset - inside % (BLOCK_ELEMENTS * self.tensors[index].itemsize)
 
     def segments(self, offset: int, length: int) -> Iterator[Segment]:
         """Yield the pieces of tensors in ``[offset, offset + length)``, in order.

@@ -146,7 +146,9 @@ class ScatterAndGather:
         self._config = config or RoundConfig()
         # What cannot work is refused here, not after hours of waiting for clients.
         self._config.require_room(server.config.grpc)
+        lossy_down = server.config.stream.lossy_down
         require_part(self._store, self._config.part)
+        require_part(self._store, [rule.rpartition("=")[0] for rule in lossy_down])
         for client, weight in (weights or {}).items():
             if not is_weight(weight):
                 raise ModelError(f"the weight of {client} is {weight}; {WEIGHTS_ALLOWED}")
@@ -175,7 +177,7 @@ class ScatterAndGather:
         keeper = self._keeper(aggregator, Path(state) if state is not None else None)
         self._plan = Plan(
             job, self._config, tuple(filters_down), tuple(filters_up), metadata, on_event, weights,
-            aggregator,
+            lossy_down, aggregator,
             schedules_of(self._config.schedules) if schedules is None else Schedules(schedules),
             stop=StopSignal(server.cancel, cancel or CancelToken()),
             tracker=JobTracker(job, server.clock), clock=server.clock, keeper=keeper,

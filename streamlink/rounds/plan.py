@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 
 from streamlink.clock import Clock
 from streamlink.config import RoundConfig
+from streamlink.encodings.rounder import RoundedSource, Rounder, formats_of
 from streamlink.errors import RoundError
-from streamlink.filters import Filter
+from streamlink.filters import Filter, FilterContext, filtered, functions_of
 from streamlink.link import Attempt
+from streamlink.model.interfaces import ModelSource
 from streamlink.rounds.aggregate.aggregator import Aggregator
 from streamlink.rounds.aggregate.aggregators import MEAN
 from streamlink.rounds.aggregate.combiner import Step
@@ -41,6 +43,8 @@ class Plan:
     metadata: Metadata
     on_event: Callable[[RoundEvent], None]
     weights: Mapping[str, float] | None = None
+    lossy_down: Sequence[str] = ()
+    """Rules for the lossy formats of models that are sent to clients."""
     aggregator: Aggregator = MEAN
     schedules: Schedules = field(default_factory=Schedules)
     keeper: StateKeeper | None = field(default=None, kw_only=True)
@@ -57,6 +61,17 @@ class Plan:
             return 1.0
         # The table of this server first: what a client declares counts only where it has no entry.
         return (self.weights or {}).get(peer_name, given)
+
+    def sent_to(self, peer_name: str, attempt: Attempt, source: ModelSource) -> ModelSource:
+        """Return the model as a client gets it: through the filters, then rounded.
+
+        Raises:
+            ModelError: a rule for lossy formats matches no tensor.
+        """
+        context = FilterContext(attempt, peer_name)
+        seen = filtered(source, functions_of(self.filters_down, context))
+        formats = formats_of(self.lossy_down, seen.spec)
+        return RoundedSource(seen, Rounder(seen.spec, formats)) if formats else seen
 
     def facts(self, attempt: Attempt, peer_name: str) -> Mapping[str, str]:
         """Return the small facts that go with the task of a client, the scheduled ones first.

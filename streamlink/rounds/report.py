@@ -43,7 +43,8 @@ class RoundReport:
     failures: dict[str, str] = field(default_factory=dict)
     """Clients that were asked and did not contribute, and why."""
     metadata: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    """Small facts that each contributor's task returned."""
+    """Small facts that each contributor's task returned, among them ``digest`` of its update. Where
+    lossy formats are used ``rounding_down`` and ``rounding_up`` say what they changed."""
     recovered: tuple[str, ...] = ()
     """Contributors whose update a restarted server found in its spool."""
     client_metrics: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -116,14 +117,17 @@ def wait_for_reply(exchange: PeerRequest) -> Mapping[str, str]:
     Only then may the server say goodbye: on another stream that could overtake *commit*.
 
     Returns:
-        The small facts that its task returned; none if it left before it replied.
+        The small facts that its task returned; none if it left before it replied. And what lossy
+        formats changed of the model that it was sent.
     """
+    rounding = exchange.outgoing.rounding
+    ours = {} if rounding is None else {"rounding_down": str(rounding)}
     try:
         reply = exchange.wait_reply(_REPLY_SECONDS)
     except StreamlinkError as error:
         logger.debug("%s left before its reply: %s", exchange.peer_name, error)
-        return {}
-    return reply.metadata if reply is not None else {}
+        return ours
+    return {**reply.metadata, **ours} if reply is not None else ours
 
 
 def log_traceback(exchange: PeerRequest, error: BaseException | None) -> None:

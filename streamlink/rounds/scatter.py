@@ -15,7 +15,6 @@ from streamlink.errors import (
     code_of,
 )
 from streamlink.extent import Extent
-from streamlink.filters import FilterContext, filtered, functions_of
 from streamlink.link import Attempt
 from streamlink.link.peer import Peer
 from streamlink.link.peer_request import PeerRequest
@@ -68,7 +67,7 @@ class Scatter:
             ContributorFailed: its session is lost.
         """
         exchange = self._ask(peer, source, attempt or self.attempt, update_start)
-        seen = self._filtered(source, peer.name)
+        seen = self._plan.sent_to(peer.name, self.attempt, source)
         self._start(exchange, lambda: send(exchange.outgoing, seen))
         return exchange
 
@@ -146,10 +145,6 @@ class Scatter:
         self.exchanges[peer.name] = exchange
         self._plan.emit(EventKind.TASK_OFFERED, attempt, peer.name)
         return exchange
-
-    def _filtered(self, source: ModelSource, peer_name: str) -> ModelSource:
-        facts = FilterContext(self.attempt, peer_name)
-        return filtered(source, functions_of(self._plan.filters_down, facts))
 
     def _start(self, exchange: PeerRequest, send: Callable[[], object]) -> None:
         def run() -> None:

@@ -63,6 +63,7 @@ def check(*words: object) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, errors[0] if errors else ""
 
 
+LEFT_IN = ["--set", "stream.lossy_up=*=int8", "--set"]
 TLS = ["--certificate", "c/server/certificate.pem", "--key", "c/server/key.pem"]
 SITE = ["--ca", "c/site-1/ca.pem", "--token", "c/site-1/token"]
 
@@ -145,6 +146,10 @@ def test_nothing_listens_and_nothing_connects(place: Path) -> None:
         ([*SERVER, *TLS[:2], "--key", "c/site-1/ca.pem"], "do not belong together"),
         ([*CLIENT, "--task", "tasks.py:sub"], "tasks.py has no function 'sub'"),
         ([*CLIENT, *WORK, "--weight", "-1"], "--weight is -1.0; "),
+        (
+            [*CLIENT, *WORK, *LEFT_IN, "stream.error_feedback=tasks.py/left"],
+            "cannot be kept (stream.error_feedback)",
+        ),
         ([*CLIENT, *WORK, "--token", "tasks.py"], "security.token: tasks.py"),
         ([*CLIENT, *WORK, "--ca", "tasks.py"], "security.ca: tasks.py holds no certificates"),
         ([*CLIENT, *WORK, "--server", "10.0.0.1:1"], "10.0.0.1:1 is beyond this machine"),
@@ -152,6 +157,10 @@ def test_nothing_listens_and_nothing_connects(place: Path) -> None:
         ([*CLIENT, *WORK, "--name", "a\nb"], r"--name: 'a\nb' is not a valid name"),
         ([*SIMULATE, "--min-clients", "3"], "rounds.min_clients is 3, but there are only 2"),
         ([*SIMULATE, "--set", "stream.encodings=foo"], "there is no encoding 'foo'"),
+        ([*SIMULATE, "--set", "stream.lossy_up=*=int4"], "'*=int4' is no rule; write PATTERN="),
+        ([*SIMULATE, "--set", "stream.encodings=int8"], "stream.lossy_down or stream.lossy_up"),
+        ([*SIMULATE, "--set", "stream.lossy_down=no.*=int8"], "the pattern 'no.*'"),
+        ([*SIMULATE, "--set", "stream.error_feedback=left"], "lossy_up is not set"),
         ([*SIMULATE, "--set", "stream.data_listen=memory"], "write CARRIER://WHERE"),
         ([*SIMULATE, "--weight", "nan"], "--weight is nan; "),
         ([*SIMULATE, "--report", "no/r.json"], "--report no/r.json: directory no does not exist"),

@@ -33,3 +33,9 @@ def test_auto_stands_for_encodings_that_there_are_and_stands_alone() -> None:
     assert offered(("zstd", "planes")) == ("zstd", "planes")
     with pytest.raises(UnknownCodec, match=r"\(auto, zstd\): auto stands alone"):
         require_known(("auto", "zstd"))
+
+
+def test_a_lossy_format_is_no_encoding_to_ask_for_and_says_where_to_ask() -> None:
+    with pytest.raises(UnknownCodec, match=r"fp16 loses precision; .*stream\.lossy_down"):
+        require_known(("planes", "fp16"))
+    assert "fp16" in known_encodings()  # the packing of it, which loses nothing

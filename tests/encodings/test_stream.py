@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from streamlink.encodings.codec import Place
@@ -11,6 +12,7 @@ from streamlink.encodings.stream import Decoder, Encoder
 from streamlink.encodings.worth import Worth
 from streamlink.errors import RemoteProtocolError, UnknownCodec
 from streamlink.model.interfaces import Payload
+from streamlink.model.payloads import as_bytes_view
 from streamlink.model.spec import ModelSpec, TensorSpec
 from tests.support.models import random_bytes
 
@@ -97,3 +99,26 @@ def test_what_is_not_worth_it_travels_plain_and_is_not_tried_again() -> None:
     assert encoder.encode(0, ZEROS, ()) == (0, ZEROS)  # the receiver knows none: nothing to try
     assert encoder.encode(0, ZEROS, ("zstd",))[0] == 1
     assert [encoder.encode(0, ZEROS, ("zstd",)) for _ in range(100)] == [(0, ZEROS)] * 100
+
+
+FLOATS = ModelSpec((TensorSpec("x", "F32", (1024,)),))
+
+
+def test_the_packing_of_a_lossy_format_comes_first_and_needs_no_worth() -> None:
+    halves = (as_bytes_view(np.full(1024, 0.1, np.float16).astype(np.float32)),)
+    worth = Worth(FastLine(), lambda: 0.0)
+    encoder = Encoder(("planes",), FLOATS, packings=("fp16", "bf16"), worth=worth)
+    assert encoder.names == ("fp16", "bf16", "planes")
+    number, packed = encoder.encode(0, halves, encoder.names)
+    assert number == 1
+    decoder = Decoder(peer_name="site-1", stream_id=7)
+    decoder.spec = FLOATS
+    assert decoder.decode(1, 0, 4096, packed, encoder.names) == halves
+    assert encoder.encode(0, halves, ("bf16",))[0] == 0  # it knows no fp16
+
+
+def test_what_was_not_rounded_is_left_to_the_other_encodings() -> None:
+    threes = (as_bytes_view(np.full(1024, 1 / 3, np.float32)),)
+    encoder = Encoder(("zstd",), FLOATS, packings=("fp16",))
+    assert encoder.encode(0, threes, ("fp16", "zstd"))[0] == 2
+    assert encoder.encode(0, threes, ("fp16",)) == (0, threes)

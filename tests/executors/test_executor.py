@@ -20,7 +20,7 @@ from streamlink.executors.streaming import RangeMapper, StreamingExecutor
 from streamlink.link import UpdateKind
 from streamlink.link.assignment import Assignment
 from streamlink.link.peer_request import PeerRequest
-from streamlink.model.computed import RangeFunction, map_model
+from streamlink.model.computed import MappedSource, RangeFunction, map_model
 from streamlink.model.difference import DifferenceSource
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.part import part_of, part_source
@@ -47,23 +47,27 @@ def noting(tensor: TensorSpec, start: int, values: Array) -> Array:
     return values ^ (steps % 2 == 0) if tensor.dtype == "BOOL" else values + steps % 5
 
 
-@given(model_specs(), st.lists(st.integers(0, 400)), st.integers(0, 3))
+@given(
+    model_specs(), st.lists(st.integers(0, 400)), st.integers(0, 3), st.sampled_from((1, 4, 256))
+)
 def test_ranges_cut_anywhere_map_as_the_whole_does(
-    spec: ModelSpec, cuts: list[int], extra: int
+    spec: ModelSpec, cuts: list[int], extra: int, block: int
 ) -> None:
     def function(tensor: TensorSpec, start: int, values: Array) -> Array:
+        assert start % block == 0
+        assert values.size % block == 0 or start + values.size == tensor.count
         with np.errstate(all="ignore"):  # any bytes are elements here, signalling NaNs too
             return noting(tensor, start, values).astype(values.dtype)
 
     data = content(pattern_model(spec))
-    ranges, answer = RangeMapper(spec, function), bytearray()
+    ranges, answer = RangeMapper(spec, function, block=block), bytearray()
     edges = sorted({0, spec.nbytes, *(cut for cut in cuts if cut < spec.nbytes)})
     for start, stop in itertools.pairwise(edges):
         middle = start + (stop - start) // (extra + 1)
         payload = (memoryview(data)[start:middle], memoryview(data)[middle:stop])
         results = ranges.apply(start, tuple(view for view in payload if view.nbytes))
         answer += b"".join(results)
-    assert answer == content(map_model(pattern_model(spec), function))
+    assert answer == content(MappedSource(pattern_model(spec), function, block=block))
 
 
 def asked(

@@ -67,3 +67,20 @@ def test_maps_of_maps_are_maps() -> None:
     data = content(pattern_model(spec))
     model = map_model(map_model(ArrayModel(arrays_of(spec, data)), invert), invert)
     assert content(model, 1001) == data
+
+
+@pytest.mark.parametrize("block", [1, 4, 256])
+def test_the_function_gets_whole_blocks_whatever_is_read(block: int) -> None:
+    arrays = {"a": np.arange(11, dtype="f4"), "b": np.arange(5, dtype="f8")}
+
+    def first_of_block(tensor: TensorSpec, start: int, values: Array) -> Array:
+        assert start % block == 0
+        size = len(arrays[tensor.name])
+        assert (start + len(values)) % block == 0 or start + len(values) == size
+        return np.repeat(values[::block], block)[: len(values)]
+
+    model = MappedSource(ArrayModel(arrays), first_of_block, block=block)
+    whole = content(model)
+    for start in range(model.spec.nbytes):
+        for stop in range(start, model.spec.nbytes + 1, 7):
+            assert b"".join(model.read(start, stop - start)) == whole[start:stop]

@@ -155,3 +155,13 @@ def test_equal_specs_have_no_difference() -> None:
     same = ModelSpec(TWO.tensors)
     require_same(TWO, same, "site-1", "the server")
     assert TWO.difference(same, "the server", "site-1") == ""
+
+
+def test_blocks_are_counted_from_the_beginning_of_each_tensor() -> None:
+    spec = ModelSpec(
+        (TensorSpec("a", "U8", (3,)), TensorSpec("b", "F32", (300,)), TensorSpec("c", "U8", (0,)))
+    )
+    starts = [spec.block_start(offset) for offset in (0, 2, 3, 1026, 1027, 1202, 1203)]
+    assert starts == [0, 0, 3, 3, 1027, 1027, 1203]
+    with pytest.raises(ValueError, match="byte 1204"):
+        spec.block_start(1204)

@@ -169,6 +169,7 @@ class Transfer:
             update=update,
             extent=extent,
             is_resumable=is_resumable,
+            lossy=(sender_config or config).stream.lossy_up,
             clock=clock,
         )
         self.incoming = ReceiveTransfer(

@@ -13,7 +13,6 @@ from contextlib import closing, suppress
 from typing import TypeGuard
 
 from streamlink.errors import ExchangeFailed, ModelError, StoreError, StreamlinkError
-from streamlink.filters import FilterContext, functions_of
 from streamlink.link import Attempt
 from streamlink.link.exchange import Exchange
 from streamlink.link.peer import Peer
@@ -91,10 +90,9 @@ class ClientEvaluation:
 
     def _ask_one(self, peer: Peer, attempt: Attempt, model: SharedModel) -> Exchange:
         rules = self._plan.rules
-        functions = functions_of(self._plan.filters_down, FilterContext(attempt, peer.name))
         return peer.ask(
             rules.evaluate_task_name,
-            model.through(functions),
+            model.through(lambda source: self._plan.sent_to(peer.name, attempt, source)),
             attempt=attempt,
             metadata=self._plan.facts(attempt, peer.name),
             timeout=rules.evaluate_timeout or None,

@@ -6,11 +6,11 @@ reader is counted from when it is opened until the exchange releases it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from streamlink.clock import Clock
-from streamlink.filters import RangeFunction, filtered
 from streamlink.model.interfaces import Check, ModelSink, ModelSource, Payload, watch
+from streamlink.model.rounding import RoundingMeter, meter_of
 from streamlink.model.spec import ModelSpec
 
 __all__ = ["SharedModel"]
@@ -24,9 +24,9 @@ class SharedModel:
         self._changed = clock.condition()
         self._readers = 0
 
-    def through(self, functions: Sequence[RangeFunction]) -> _View:
-        """Return a store that opens the model seen through ``functions``."""
-        return _View(self, filtered(self._source, functions))
+    def through(self, see: Callable[[ModelSource], ModelSource]) -> _View:
+        """Return a store that opens the model as ``see`` shows it."""
+        return _View(self, see(self._source))
 
     def join(self) -> None:
         """Wait until nobody reads any more."""
@@ -66,6 +66,10 @@ class _Reader:
     @property
     def spec(self) -> ModelSpec:
         return self._source.spec
+
+    @property
+    def meter(self) -> RoundingMeter | None:
+        return meter_of(self._source)
 
     def watch(self) -> Check:
         return watch(self._source)

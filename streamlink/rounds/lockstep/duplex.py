@@ -101,6 +101,7 @@ class Duplex:
                     return ()
                 return seen.read(offset, min(nbytes, ready))
 
+            model.measured_by(seen)
             try:
                 _send_pulled(model, supply)
             finally:

@@ -1,7 +1,7 @@
 """Fan-out of the new model, while it is computed, to the store and to clients that take it early.
 
 Each piece is written to the store first. A copy waits here, in bounded memory, until every such
-client has read it. The last element is held back until the store has committed: no client can
+client has read it. The last block is held back until the store has committed: no client can
 complete a model that the server may still discard.
 """
 
@@ -12,13 +12,13 @@ from collections import deque
 from streamlink.clock import Clock
 from streamlink.errors import AbortCode, ModelError, StreamAborted
 from streamlink.model.interfaces import ModelSink, Payload, Progress
-from streamlink.model.spec import ModelSpec
+from streamlink.model.spec import BLOCK_ELEMENTS, DTYPES, ModelSpec
 
 __all__ = ["FanOutSink", "FanOutSource"]
 
-# Bytes kept behind every reader. A filter works on whole elements, of 16 bytes at most, so it reads
-# an element again that the end of the last range has cut.
-_MARGIN = 16
+# Bytes kept behind every reader. Lossy formats work on whole blocks of elements, so a reader reads
+# a block again that the end of its last range has cut.
+_MARGIN = BLOCK_ELEMENTS * max(dtype.itemsize for dtype in DTYPES.values())
 
 
 class FanOutSink:
@@ -73,7 +73,7 @@ class FanOutSink:
             self._changed.notify_all()
 
     def commit(self, progress: Progress | None = None) -> None:
-        """Commit the store's sink; from then on the last element may be read."""
+        """Commit the store's sink; from then on the last block may be read."""
         # Without the lock: a commit may take long, and readers have pieces to fetch meanwhile.
         self._sink.commit(progress)
         with self._changed:
@@ -141,15 +141,13 @@ class FanOutSink:
 
     @property
     def _readable(self) -> int:
-        """Bytes that may be read: whole elements, since filters work on elements.
+        """Bytes that may be read: whole blocks of elements, since lossy formats work on those.
 
-        All but the last element until the commit, so that no client completes a model too early.
+        All but the last block until the commit, so that no client completes a model too early.
         """
         if self._position == self.spec.nbytes and self._is_committed:
             return self._position
-        end = min(self._position, self.spec.nbytes - 1)
-        index, inside = self.spec.locate(end)
-        return end - inside % self.spec.tensors[index].itemsize
+        return self.spec.block_start(min(self._position, self.spec.nbytes - 1))
 
     def _has_room(self, nbytes: int) -> bool:
         # Readers that have read all there is free no memory: waiting for them would be a deadlock.

@@ -5,8 +5,9 @@
         └── away ◀────┘  its session is lost: its client may come back and resume the update
 
 While its client is away, this is the ``PartialUpdate`` of lockstep: the bytes that were used are in
-the new model and cannot be taken back, so the update resumes right behind them. An update that is
-not pure can resume only while nothing of it is used: then it starts again at its beginning.
+the new model and cannot be taken back, so the update resumes behind them, or at the beginning of
+the block of elements in which they end: those come again, and are dropped. An update that is not
+pure can resume only while nothing of it is used: then it starts again at its beginning.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ class LiveSource:
         self._announced: tuple[Update, ModelSpec] | None = None
         self._is_open = self._has_begun = False
         self._views: deque[memoryview] = deque()
+        self._again = 0  # bytes that come again after a resume, and are used already
         self._lost: StreamlinkError | None = None  # why its client is away
         self._until = 0.0  # until when the client is waited for
 
@@ -144,11 +146,16 @@ class LiveSource:
 
     @property
     def resume_offset(self) -> int:
-        """The end of what is used: that is in the new model, and cannot be taken back."""
-        return self.used
+        """The beginning of the block of elements in which what is used ends.
+
+        What is used is in the new model, and cannot be taken back; but its client may round a block
+        of elements together, and needs all of it for that.
+        """
+        return self._announced[1].block_start(self.used) if self._announced is not None else 0
 
     def resume(self, answer: Answer) -> None:
         """Continue with ``answer``, which brings the bytes from ``resume_offset`` on."""
+        self._again = self.used - self.resume_offset
         self._answer, self._lost = answer, None
         self._is_open = self._has_begun = False
         self._views.clear()  # what of the lost stream was not used is sent again
@@ -239,7 +246,19 @@ class LiveSource:
         # Views of what the stream holds: they count against its window until ``release``.
         self._views.extend(piece[1])
         self.end += sum(view.nbytes for view in piece[1])
+        self._drop_known()
         return True
+
+    def _drop_known(self) -> None:
+        """Drop what came again after a resume, and was used before it."""
+        while self._again and self._views:
+            view = self._views.popleft()
+            dropped = min(self._again, view.nbytes)
+            if dropped < view.nbytes:
+                self._views.appendleft(view[dropped:])
+            self._again -= dropped
+            self.end -= dropped
+            self.model.release(dropped)
 
     def _step(self, act: Callable[[float], bool], seconds: float) -> bool:
         if self._lost is not None and not self._is_back(seconds):
@@ -264,7 +283,7 @@ class LiveSource:
         self._lost, self._until = error, self.model.clock() + resume.grace_seconds
         logger.warning(
             "%s is lost (%s); its update resumes at byte %d if it is back within %g s",
-            self.peer_name, error, self.used, resume.grace_seconds,
+            self.peer_name, error, self.resume_offset, resume.grace_seconds,
         )  # fmt: skip
 
     def _is_back(self, seconds: float) -> bool:

@@ -50,15 +50,10 @@ class StoredPartial:
 
     @property
     def resume_offset(self) -> int:
-        """The end of the last whole block, or of the last whole element before that."""
-        # Another process computes the rest, with an executor that works on whole elements; and only
-        # whole blocks have a hash by which what is here can be verified.
-        spec, whole = self._sink.spec, self._sink.whole
-        # ``locate`` knows no element behind the last one.
-        if whole == spec.nbytes:
-            return whole
-        index, inside = spec.locate(whole)
-        return whole - inside % spec.tensors[index].itemsize
+        """The end of the last block that has a hash, or where the elements cut by it begin."""
+        # Only such blocks can be verified. And another process computes the rest, with an executor
+        # that works on whole elements, which a lossy format may round in blocks of its own.
+        return self._sink.spec.block_start(self._sink.whole)
 
     def resume(self, answer: Answer) -> None:
         """Receive the rest, in a thread of the spool; returns at once."""
@@ -125,7 +120,7 @@ class PartialSink(CommitSink):
 
 
 class _Rest(CommitSink):
-    """Takes the rest, and skips the bytes of a cut element that are stored already."""
+    """Takes the rest, and skips its first bytes, which are stored already."""
 
     def __init__(self, sink: ReadBackSink) -> None:
         super().__init__(sink, sink.commit)

@@ -14,7 +14,8 @@ from streamlink.stores.memory import MemoryStore
 from tests.support.models import content, float_spec, random_bytes
 from tests.support.peers import WAIT
 
-SPEC = float_spec(1000, 24)  # 4,096 bytes
+SPEC = float_spec(10_000, 240)  # 40,960 bytes
+BLOCK = 1024  # of 256 elements
 DATA = random_bytes(SPEC.nbytes)
 
 
@@ -40,52 +41,61 @@ def test_what_is_written_goes_into_the_store() -> None:
 
 def test_nobody_waits_where_nobody_takes() -> None:
     fan_out, _ = a_fan_out(limit=0)
-    give(fan_out, 0, 4000)
-    assert fan_out.wait_room(4096, 0.0) == ""
+    give(fan_out, 0, 40_000)
+    assert fan_out.wait_room(40_960, 0.0) == ""
 
 
 def test_what_was_computed_may_be_read_at_once() -> None:
     fan_out, _ = a_fan_out()
     source = fan_out.open("site-1")
-    give(fan_out, 0, 100)
-    assert fan_out.wait(0, WAIT) == 100
-    assert take(source, 0, 60) + take(source, 60, 40) == DATA[:100]
+    give(fan_out, 0, BLOCK)
+    assert fan_out.wait(0, WAIT) == BLOCK
+    assert take(source, 0, 600) + take(source, 600, BLOCK - 600) == DATA[:BLOCK]
+
+
+def test_a_block_is_read_when_all_of_it_was_computed() -> None:
+    fan_out, _ = a_fan_out()
+    fan_out.open("site-1")
+    give(fan_out, 0, 2 * BLOCK + 100)
+    assert fan_out.wait(0, WAIT) == 2 * BLOCK
+    give(fan_out, 2 * BLOCK + 100, 39 * BLOCK + 64)  # the first tensor, whose last block is short
+    assert fan_out.wait(0, WAIT) == 39 * BLOCK + 64
 
 
 def test_a_read_may_span_what_was_written_in_pieces() -> None:
     fan_out, _ = a_fan_out()
     source = fan_out.open("site-1")
-    for start in range(0, 500, 100):
-        give(fan_out, start, start + 100)
-    assert take(source, 50, 400) == DATA[50:450]
+    for start in range(0, 2 * BLOCK, 256):
+        give(fan_out, start, start + 256)
+    assert take(source, 50, 1500) == DATA[50:1550]
 
 
 def test_the_slowest_reader_is_named_when_there_is_no_room() -> None:
-    fan_out, _ = a_fan_out(limit=200)
+    fan_out, _ = a_fan_out(limit=2 * BLOCK)
     fast, _slow = fan_out.open("fast"), fan_out.open("slow")
-    give(fan_out, 0, 200)
-    take(fast, 0, 200)
+    give(fan_out, 0, 2 * BLOCK)
+    take(fast, 0, 2 * BLOCK)
     assert fan_out.wait_room(100, 0.0) == "slow"
 
 
 def test_room_comes_back_when_everybody_has_read_on() -> None:
-    fan_out, _ = a_fan_out(limit=300)
+    fan_out, _ = a_fan_out(limit=6 * BLOCK)
     source = fan_out.open("site-1")
-    for start in (0, 100, 200):
-        give(fan_out, start, start + 100)
+    for start in range(0, 6 * BLOCK, BLOCK):
+        give(fan_out, start, start + BLOCK)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(fan_out.wait_room, 100, WAIT)
-        take(source, 0, 150)
+        take(source, 0, 5 * BLOCK)  # what the next read may need again is kept
         assert waiting.result(WAIT) == ""
 
 
-def test_an_element_that_a_read_ended_in_can_be_read_again() -> None:
+def test_a_block_that_a_read_ended_in_can_be_read_again() -> None:
     fan_out, _ = a_fan_out()
     source = fan_out.open("site-1")
-    for start in range(0, 300, 100):
-        give(fan_out, start, start + 100)
-    take(source, 0, 203)
-    assert take(source, 200, 100) == DATA[200:300]
+    for start in range(0, 10 * BLOCK, 256):
+        give(fan_out, start, start + 256)
+    take(source, 0, 9 * BLOCK + 3)
+    assert take(source, 9 * BLOCK, BLOCK) == DATA[9 * BLOCK : 10 * BLOCK]
 
 
 def test_one_piece_passes_whatever_the_limit() -> None:
@@ -97,30 +107,31 @@ def test_one_piece_passes_whatever_the_limit() -> None:
 def test_there_is_room_once_all_that_can_be_read_was_read_whatever_the_limit() -> None:
     fan_out, _ = a_fan_out(limit=1)
     source = fan_out.open("site-1")
-    for start in range(0, 3000, 1000):
-        assert fan_out.wait_room(1000, 0.0) == ""
-        give(fan_out, start, start + 1000)
-        assert fan_out.wait_room(1000, 0.0) == "site-1"
-        assert take(source, start, 1000) == DATA[start : start + 1000]
+    for start in range(0, 3 * BLOCK, BLOCK):
+        assert fan_out.wait_room(BLOCK, 0.0) == ""
+        give(fan_out, start, start + BLOCK)
+        assert fan_out.wait_room(BLOCK, 0.0) == "site-1"
+        assert take(source, start, BLOCK) == DATA[start : start + BLOCK]
 
 
 def test_a_reader_that_leaves_is_waited_for_no_more() -> None:
-    fan_out, _ = a_fan_out(limit=100)
+    fan_out, _ = a_fan_out(limit=BLOCK)
     fan_out.open("site-1")
-    give(fan_out, 0, 100)
-    assert fan_out.wait_room(100, 0.0) == "site-1"
+    give(fan_out, 0, BLOCK)
+    assert fan_out.wait_room(BLOCK, 0.0) == "site-1"
     fan_out.leave("site-1")
-    assert fan_out.wait_room(100, 0.0) == ""
+    assert fan_out.wait_room(BLOCK, 0.0) == ""
 
 
-def test_the_last_element_waits_for_the_commit() -> None:
-    fan_out, _ = a_fan_out(limit=8192)
+def test_the_last_block_waits_for_the_commit() -> None:
+    fan_out, _ = a_fan_out(limit=2 * SPEC.nbytes)
     fan_out.open("site-1")
     give(fan_out, 0, SPEC.nbytes)
-    assert fan_out.wait(0, WAIT) == SPEC.nbytes - 4
-    assert fan_out.wait(SPEC.nbytes - 4, 0.0) == 0
+    last = SPEC.tensors[-1].nbytes
+    assert fan_out.wait(0, WAIT) == SPEC.nbytes - last
+    assert fan_out.wait(SPEC.nbytes - last, 0.0) == 0
     fan_out.commit()
-    assert fan_out.wait(SPEC.nbytes - 4, WAIT) == 4
+    assert fan_out.wait(SPEC.nbytes - last, WAIT) == last
 
 
 def test_readers_of_a_model_that_failed_are_told() -> None:

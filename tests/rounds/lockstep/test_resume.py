@@ -19,6 +19,7 @@ from streamlink.executors.whole import WholeExecutor
 from streamlink.extent import Extent
 from streamlink.filters import FilterContext, FilterFactory, on_floats
 from streamlink.link import Update
+from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.model.computed import RangeFunction
 from streamlink.model.digest import digest_of
 from streamlink.model.spec import ModelSpec, TensorSpec
@@ -261,32 +262,42 @@ def test_a_client_comes_back_as_often_as_a_round_has_attempts() -> None:
         job.assert_mean_of(0, 1)
 
 
-def test_what_of_a_lost_stream_was_not_used_comes_again() -> None:
-    lost, again = awaited(100), awaited(100, 2, Extent(64, 100))
-    asked: list[int] = []
+class Back:
+    """A client that is back with ``again`` as soon as it is looked for."""
 
-    class Back:
-        grace_seconds = WAIT
+    grace_seconds = WAIT
 
-        def is_possible(self, error: StreamlinkError) -> bool:
-            return True
+    def __init__(self, again: ReceiveTransfer) -> None:
+        self.again, self.asked = again, list[int]()
 
-        def try_resume(self, partial: PartialUpdate, seconds: float) -> bool:
-            asked.append(partial.resume_offset)
-            partial.resume(Answer(again))
-            return True
+    def is_possible(self, error: StreamlinkError) -> bool:
+        return True
 
-    contributor = LiveSource("a", Answer(lost), resume=Back())
-    arrive(contributor, bytes(100), update=Update(is_pure=True))
-    contributor.take(64)
+    def try_resume(self, partial: PartialUpdate, seconds: float) -> bool:
+        self.asked.append(partial.resume_offset)
+        partial.resume(Answer(self.again))
+        return True
+
+
+@pytest.mark.parametrize("cut", [7, 200, 1000])
+@pytest.mark.parametrize(("used", "asked"), [(64, 0), (256, 256), (300, 256), (511, 256)])
+def test_what_of_a_lost_stream_was_not_used_comes_again_from_the_beginning_of_its_block(
+    used: int, asked: int, cut: int
+) -> None:
+    data = bytes(each % 251 for each in range(600))
+    again = awaited(600, 2, Extent(asked, 600) if asked else None)
+    lost, back = awaited(600), Back(again)
+    contributor = LiveSource("a", Answer(lost), resume=back)
+    arrive(contributor, bytes(600), update=Update(is_pure=True))
+    contributor.take(used)
     lost.abort(AbortCode.SESSION_LOST, "it is gone")
     contributor.poll()
-    contributor.release(64)  # nobody hears it, and nothing is raised
+    contributor.release(used)  # nobody hears it, and nothing is raised
     assert not contributor.fetch(0.01)  # it is back, and has not announced itself yet
-    assert (asked, contributor.end, contributor.model) == ([64], 64, again)
-    rest = bytes(range(36))
-    arrive(contributor, bytes(64) + rest, begins=64, update=Update(is_pure=True))
-    assert contributor.take(36) == rest  # and nothing of what came before
+    assert (back.asked, contributor.end, contributor.model) == ([asked], used, again)
+    arrive(contributor, data, cut, begins=asked, update=Update(is_pure=True))
+    assert contributor.end == 600
+    assert contributor.take(600 - used) == data[used:]  # and nothing of what came before
 
 
 class Holds:

@@ -11,6 +11,7 @@ import pytest
 
 import streamlink as sl
 from streamlink.config import LinkConfig
+from streamlink.encodings.rounder import RoundedSource, Rounder, formats_of
 from streamlink.errors import RemoteProtocolError, UnknownCodec
 from streamlink.link.client import ClientLink
 from streamlink.link.receive_model import receive_model
@@ -189,6 +190,71 @@ def test_rounds_whose_models_travel_encoded_have_the_same_results(duplex_bytes: 
     expected = mean_of(mean_of(before, {0: 1.0, 1: 1.0}), {0: 1.0, 1: 1.0})
     assert_same(store.arrays, expected)
     assert any(each.wire_bytes < each.bytes for each in facts)
+
+
+LOSSY = config(
+    stream={
+        "lossy_up": "*=int8",
+        # Of several blocks each: the parts of blocks at the ends of a chunk travel as they are.
+        "chunk_bytes": 32_768,
+        "min_chunk_bytes": 16_384,
+        "window_bytes": 65_536,
+        "initial_window_bytes": 32_768,
+    }
+)
+
+
+def rounded() -> RoundedSource:
+    """A model as it leaves where a lossy format was asked for."""
+    noise = np.random.default_rng(5).standard_normal(HALF // 4).astype(np.float32)
+    source = as_model({"odd": np.arange(3, dtype=np.uint8), "w": noise})
+    return RoundedSource(source, Rounder(source.spec, formats_of(["*=int8"], source.spec)))
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_a_rounded_model_outlives_chunks_that_are_damaged(lanes: int) -> None:
+    source = rounded()
+    with PipedTransfer(source.spec, LOSSY, lanes=lanes) as transfer:
+        transfer.pipes.on_chunk = Damaging(2, 5)
+        store = MemoryStore()
+        sent, received = transfer.run(source, store.begin(source.spec))
+    assert content(store.open()) == content(rounded())
+    assert sent.digest == received.digest == digest_of(rounded())
+    assert sent.stats.wire_bytes < 0.4 * sent.stats.total_bytes
+    assert sent.rounding is not None
+    assert sent.rounding.elements == HALF // 4
+
+
+def test_a_receiver_that_knows_no_lossy_format_gets_the_rounded_model_plain() -> None:
+    def forget(frame: f.Frame) -> None:
+        if isinstance(frame, f.Accept):
+            object.__setattr__(frame, "encodings", ())
+
+    store = MemoryStore()
+    with Transfer(rounded().spec, LOSSY) as transfer:
+        transfer.carrier.on_leave = forget
+        sent, received = transfer.run(rounded(), store.begin(rounded().spec))
+    assert sent.digest == received.digest == digest_of(rounded())
+    assert content(store.open()) == content(rounded())
+    assert sent.stats.saved_bytes == 0
+
+
+def test_a_packed_range_of_another_length_ends_the_stream_and_names_the_sender() -> None:
+    source = rounded()
+    with Transfer(source.spec, LOSSY) as transfer:
+
+        def claim(frame: f.Frame) -> None:
+            if isinstance(frame, f.Chunk) and frame.encoding:
+                # Its first slice is said to be there as it is, which is longer.
+                payload = (memoryview(b"\0" + b"".join(frame.payload)[1:]),)
+                object.__setattr__(frame, "payload", payload)
+
+        transfer.carrier.on_leave = claim
+        sent, received = transfer.start(source, MemoryStore().begin(source.spec))
+        error = received.exception(WAIT)
+        assert isinstance(error, RemoteProtocolError)
+        assert "in encoding 'int8', and they do not decode" in str(error)
+        assert sent.exception(WAIT) is not None
 
 
 def test_bytes_that_do_not_decode_end_the_stream_and_name_the_sender() -> None:
