@@ -125,10 +125,10 @@ class ProbeDesk:
                 self._occupied.remove(by)
 
     def wait_done(self, seconds: float | None = None) -> bool:
-        """Wait until one probe has ended, or was tried with too many wrong tokens.
+        """Wait until one probe has ended, or too many came with wrong tokens.
 
         Returns:
-            Whether it was within ``seconds``.
+            Whether that was so, or a probe was under way, within ``seconds``.
 
         Raises:
             Cancelled: the token was cancelled.
@@ -139,6 +139,8 @@ class ProbeDesk:
 
         with self.cancel.calling(self._wake), self._changed:
             found = self._changed.wait_for(is_done, seconds)
+            while not found and self._probes:  # bounded: a probe has a limit of its own
+                found = self._changed.wait_for(is_done, _RECHECK_SECONDS)
         self.cancel.check()
         return found
 
