@@ -6,7 +6,7 @@ It measures and judges nothing: what a server gets to do is decided by ``probing
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, Self
@@ -15,7 +15,7 @@ from streamlink.cancel import CancelToken
 from streamlink.clock import Clock, running_time
 from streamlink.closing import Closing
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, StreamlinkError
+from streamlink.errors import AbortCode, StreamlinkError, to_raise
 from streamlink.link.asking import Answer, ask_server
 from streamlink.link.attempts import own_name
 from streamlink.link.probe_wire import (
@@ -34,7 +34,7 @@ from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.transfer import Receipt
-from streamlink.protocol.frames import Request
+from streamlink.protocol.frames import Reply, Request
 from streamlink.transport.connect import dial
 from streamlink.transport.dialer import Dialer
 from streamlink.transport.session import Session
@@ -46,6 +46,7 @@ Way = Literal["down", "up"]
 """``down``: from the server to this end."""
 
 _SAMPLE_SECONDS = 0.02
+_LAST_SECONDS = 1.0  # what an ending session may take
 _ECHO_SECONDS = 0.1  # between two echoes; far below what a session accepts in small frames
 
 
@@ -158,7 +159,7 @@ class ProbeLine(Closing):
             StreamlinkError: the session has ended.
         """
         began = self.clock()
-        ask_server(self._session, ECHO, {}, self._config.timeouts.session_timeout, self._cancel)
+        self._reply(ECHO, {}, self._config.timeouts.session_timeout)
         return self.clock() - began
 
     def move(self, flows: Sequence[tuple[Way, int]]) -> Moved:
@@ -175,9 +176,10 @@ class ProbeLine(Closing):
             for each in moving:
                 each.thread.start()
             echoing.start()
-            while any(each.sample() for each in moving):
+            while any([each.sample() for each in moving]):
                 is_over.wait(_SAMPLE_SECONDS)
                 if any(each.error is not None for each in moving):
+                    self._check_session()
                     self._session.abort(AbortCode.CANCELLED, "a part of the measurement failed")
         finally:
             is_over.set()
@@ -207,11 +209,24 @@ class ProbeLine(Closing):
 
     def _ask(self, topic: str, nbytes: int) -> Answer:
         seconds = self._config.timeouts.communication_timeout
-        facts = {BYTES: str(nbytes)}
-        reply = ask_server(self._session, topic, facts, seconds, self._cancel)
+        reply = self._reply(topic, {BYTES: str(nbytes)}, seconds)
         return Answer(
             self._dialer, self._session, topic, reply, self._known, cancel=(self._cancel,)
         )
+
+    def _reply(self, topic: str, facts: Mapping[str, str], seconds: float) -> Reply:
+        try:
+            return ask_server(self._session, topic, facts, seconds, self._cancel)
+        except StreamlinkError:
+            self._check_session()
+            raise
+
+    def _check_session(self) -> None:
+        """Raise why the session has ended, if it has: that says more than what failed by it."""
+        if self._session.is_ending:
+            self._session.closed.wait(_LAST_SECONDS)
+        if self._session.error is not None:
+            raise to_raise(self._session.error) from None
 
 
 class _Moving:
