@@ -7,6 +7,7 @@ than the probe's own; the forecast is made before the first of them begins.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,15 +20,9 @@ from benchmarks.processes import Worker
 from benchmarks.stats import Result
 from benchmarks.tables import report_progress
 from benchmarks.worker import Port
-from streamlink.link.client import ClientLink
-from streamlink.link.client_request import ClientRequest
-from streamlink.link.probe_line import ProbeLine
-from streamlink.link.probe_wire import Discard, probe_model
-from streamlink.link.receive_model import receive_model
-from streamlink.link.send_model import send_model
-from streamlink.link.server import Server
-from streamlink.probing.measure import measure
-from streamlink.probing.measured import Measured
+from streamlink.link import ClientLink, ClientRequest, receive_model, send_model
+from streamlink.model import GeneratedModel
+from streamlink.probing import Measured, ProbeLine, measure
 
 __all__ = ["LINES", "PlannedLine", "deviation", "run"]
 
@@ -143,13 +138,13 @@ def serve(port: Port, host: str) -> None:
     port.mark_base()
 
     def give(asked: ClientRequest) -> None:
-        model = probe_model(int(asked.metadata["bytes"]))
+        model = _model(int(asked.metadata["bytes"]))
         send_model(asked.send(model.spec), model)
 
     def take(asked: ClientRequest) -> None:
-        receive_model(asked.receive(), lambda model: Discard(model.spec))
+        receive_model(asked.receive(), lambda model: _Dropped(model.spec))
 
-    server = Server(f"{host}:0", _config(host))
+    server = streamlink.Server(f"{host}:0", _config(host))
     server.serve("give", give)
     server.serve("take", take, answers="receive")
     with server:
@@ -199,15 +194,36 @@ def _pair(forecast: float, took: float, nbytes: int) -> dict[str, float]:
 def _give(client: ClientLink, nbytes: int) -> float:
     began = time.monotonic()
     with client.ask("give", metadata={"bytes": str(nbytes)}) as answer:
-        receive_model(answer.receive(), lambda model: Discard(model.spec))
+        receive_model(answer.receive(), lambda model: _Dropped(model.spec))
     return time.monotonic() - began
 
 
 def _take(client: ClientLink, nbytes: int) -> float:
-    began, model = time.monotonic(), probe_model(nbytes)
+    began, model = time.monotonic(), _model(nbytes)
     with client.ask("take") as answer:
         send_model(answer.send(model.spec), model)
     return time.monotonic() - began
+
+
+def _model(nbytes: int) -> streamlink.ModelSource:
+    spec = streamlink.ModelSpec((streamlink.TensorSpec("probe", "U8", (nbytes,)),))
+    return GeneratedModel(spec, lambda tensor, start, out: out.fill(7))
+
+
+class _Dropped:
+    """A sink that drops what it is given."""
+
+    def __init__(self, spec: streamlink.ModelSpec) -> None:
+        self.spec = spec
+
+    def write(self, offset: int, payload: memoryview) -> None:
+        """Drop it."""
+
+    def commit(self, progress: Callable[[int], None] | None = None) -> None:
+        """Nothing was kept."""
+
+    def discard(self) -> None:
+        """Nothing was kept."""
 
 
 def _config(address: str) -> streamlink.LinkConfig:

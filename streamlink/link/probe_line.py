@@ -6,9 +6,8 @@ It measures and judges nothing: what a server gets to do is decided by ``probing
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, Self
 
 from streamlink.cancel import CancelToken
@@ -168,7 +167,7 @@ class ProbeLine(Closing):
         Raises:
             StreamlinkError: one of them failed; the others are ended.
         """
-        moving = [_Moving(self, way, nbytes) for way, nbytes in flows]
+        moving = [_Moving(self._run, way, nbytes, self.clock) for way, nbytes in flows]
         echoes: list[float] = []
         is_over = self.clock.event()
         echoing = threading.Thread(target=self._echo_until, args=(is_over, echoes), daemon=True)
@@ -176,7 +175,7 @@ class ProbeLine(Closing):
             for each in moving:
                 each.thread.start()
             echoing.start()
-            while any([each.sample() for each in moving]):
+            while sum(each.sample() for each in moving):  # all of them, which ``any`` would not
                 is_over.wait(_SAMPLE_SECONDS)
                 if any(each.error is not None for each in moving):
                     self._check_session()
@@ -197,8 +196,7 @@ class ProbeLine(Closing):
         except StreamlinkError:
             pass  # whoever moves a model hears the same
 
-    def run(self, way: Way, nbytes: int, note: _Moving) -> Receipt:
-        """Move one model, and wait for the receiver's commit."""
+    def _run(self, way: Way, nbytes: int, note: _Moving) -> Receipt:
         with self._ask(DOWN if way == "down" else UP, nbytes) as answer:
             if way == "down":
                 incoming = note.transfer = answer.receive()
@@ -234,18 +232,19 @@ class _Moving:
 
     transfer: ReceiveTransfer | SendTransfer | None = None
 
-    def __init__(self, line: ProbeLine, way: Way, nbytes: int) -> None:
-        self._way, self._nbytes, self._clock = way, nbytes, line.clock
+    def __init__(
+        self, run: Callable[[Way, int, _Moving], Receipt], way: Way, nbytes: int, clock: Clock
+    ) -> None:
+        self._move, self._way, self._nbytes, self._clock = run, way, nbytes, clock
         self._samples: list[tuple[float, int]] = []
         self._receipt: Receipt | None = None
         self.error: BaseException | None = None
         self._began, self._seconds = self._clock(), 0.0
-        work = partial(self._run, line)
-        self.thread = threading.Thread(target=work, name=f"probe-{way}", daemon=True)
+        self.thread = threading.Thread(target=self._run, name=f"probe-{way}", daemon=True)
 
-    def _run(self, line: ProbeLine) -> None:
+    def _run(self) -> None:
         try:
-            self._receipt = line.run(self._way, self._nbytes, self)
+            self._receipt = self._move(self._way, self._nbytes, self)
         except BaseException as error:
             self.error = error
         self._seconds = self._clock() - self._began

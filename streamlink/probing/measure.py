@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from streamlink.link.probe_line import Flow, Moved, ProbeLine, Way
+from streamlink.link.probe_wire import MAX_PROBE_BYTES
 from streamlink.probing.measured import Measured, RoundTrips
 from streamlink.probing.speed import Speed, speed_of
 
@@ -25,17 +26,15 @@ _ALONE, _TOGETHER = 0.22, 0.14  # shares of all bytes, for each direction of eac
 _ENOUGH = 0.6  # of the wanted time
 _LEAST_GROWTH, _MOST_GROWTH = 1.5, 8.0
 
-Tell = Callable[[str], None]
-
 
 def measure(
     line: ProbeLine,
     *,
     address: str,
-    is_encrypted: bool,
-    seconds: float,
-    most: int,
-    tell: Tell = lambda what: None,
+    is_encrypted: bool = False,
+    seconds: float = 5.0,
+    most: int = MAX_PROBE_BYTES,
+    tell: Callable[[str], None] = lambda what: None,
 ) -> Measured:
     """Measure a line to a server that has let ``line`` in.
 

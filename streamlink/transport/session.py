@@ -77,7 +77,7 @@ class Session:
     ) -> None:
         self.session_id = session_id
         self.is_probe = is_probe
-        """Whether it only measures the line, and takes part in nothing."""
+        """Whether it only measures the line."""
         self.peer_name = peer_name
         self.config = config
         self.error: StreamlinkError | None = None
@@ -176,8 +176,7 @@ class Session:
     @property
     def has_streams(self) -> bool:
         """Whether a model is offered, moves, or is about to."""
-        with self._lock:
-            return bool(self._streams)
+        return bool(self._offered())
 
     @property
     def has_place(self) -> bool:
