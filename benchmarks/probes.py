@@ -7,7 +7,7 @@ than the probe's own; the forecast is made before the first of them begins.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -65,7 +65,8 @@ LINES = (
 
 def run(quick: bool) -> Result:
     """Probe each line, then move models over it (quick: the second line alone, for seconds)."""
-    lines, seconds = (LINES[1:2], 2.0) if quick else (LINES, TRANSFER_SECONDS)
+    lines: Sequence[PlannedLine] = LINES[1:2] if quick else LINES
+    seconds = 2.0 if quick else TRANSFER_SECONDS
     if reason := why_not():
         report_progress(f"only relays: {reason}")
         lines = tuple(each for each in lines if each.is_relayed)

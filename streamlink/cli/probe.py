@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -243,6 +244,9 @@ def _listen(listen: str, timeout: float | None, common: Common) -> None:
     def on_listening(port: int) -> None:
         where = listening_at(listen, port)
         logger.info("listening on %s (%s), waiting for one probe", where, way)
+        for everywhere in ("0.0.0.0:", "[::]:"):
+            if where.startswith(everywhere):  # no address for others
+                where = f"{socket.gethostname()}:{where.removeprefix(everywhere)}"
         typer.echo(f"at the other end: streamlink probe {escape(where)} --one-time {token}")
 
     with a_job():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -105,6 +106,7 @@ class ProbeLine(Closing):
         self._address, self._name, self._token = address, name or own_name(), token
         self._cancel, self.clock = cancel or CancelToken(), clock
         self._known = KnownSpecs()
+        self._until_closed = ExitStack()
         self.server: dict[str, str] = {}
         """Facts of the server, once ``start`` has returned."""
 
@@ -119,7 +121,7 @@ class ProbeLine(Closing):
             AuthenticationFailed: one end does not accept the other.
             Cancelled: the token was cancelled.
         """
-        self._dialer = dial(
+        dialer = self._dialer = dial(
             self._address,
             self._config,
             name=self._name,
@@ -128,8 +130,10 @@ class ProbeLine(Closing):
             cancel=self._cancel,
             is_probe=True,
         )
+        self._until_closed.callback(dialer.close)
         try:
-            self._session = self._dialer.connect(_refuse, tries_for=0.0)
+            session = self._session = dialer.connect(_refuse, tries_for=0.0)
+            self._until_closed.callback(session.close, "the probe is done")
             facts = {TOKEN: self._token} if self._token else {}
             seconds = self._config.timeouts.connect_timeout
             reply = ask_server(self._session, BEGIN, facts, seconds, self._cancel)
@@ -141,9 +145,7 @@ class ProbeLine(Closing):
 
     def close(self) -> None:
         """Say goodbye, and drop the connections."""
-        if hasattr(self, "_session"):
-            self._session.close("the probe is done")
-        self._dialer.close()
+        self._until_closed.close()
 
     def __enter__(self) -> Self:
         return self.start()

@@ -169,7 +169,8 @@ class Registry:
         if fault := name_fault(hello.name):
             raise _refusal(fault)
         if self._closing is not None:
-            self._wait_no_more(hello.name)
+            if not hello.is_probe:
+                self._wait_no_more(hello.name)
             raise to_raise(self._closing)
         if (why := self.barred.get(hello.name)) is not None:
             raise ProtocolError(why, code=AbortCode.CANCELLED)  # no refusal: it need not try again

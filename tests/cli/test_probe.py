@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from streamlink.certs import make_certificates
 from streamlink.cli import app
 from streamlink.config import JobConfig
 from streamlink.stores import open_store
@@ -87,6 +88,29 @@ def test_an_end_that_waits_for_a_copy_is_probed(
             assert prober.end() == 0, prober.log
         listener.interrupt()
         listener.end()
+
+
+@pytest.mark.processes
+def test_a_probe_has_the_identity_and_the_encryption_of_a_client(
+    store: Path, address: str, tmp_path: Path
+) -> None:
+    made = tmp_path / "c"
+    make_certificates(made, ["localhost", "127.0.0.1"], ["site-1", "site-2"], days=1)
+    own = made / "server"
+    keys = ("--certificate", own / "certificate.pem", "--key", own / "key.pem")
+    tokens = ("--tokens", own / "tokens.yaml")
+    with command("serve", store, "--listen", address, *keys, *tokens) as server:
+        server.until("listening on")
+        site = made / "site-1"
+        secured = ("--ca", site / "ca.pem", "--token", site / "token")
+        with probe(address, *secured, "--name", "site-1") as prober:
+            assert prober.end() == 0, prober.log
+        assert f"{address}: TLS, models over tcp" in prober.output
+        with probe(address, *secured, "--name", "site-2") as another:
+            assert another.end() == 1
+        assert "the token is not that of 'site-2'" in another.log
+        server.interrupt()
+        server.end()
 
 
 # --- what is there is no streamlink -------------------------------------------------------------
