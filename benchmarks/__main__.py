@@ -101,6 +101,13 @@ class What(StrEnum):
     all = "all"
 
 
+class Carrier(StrEnum):
+    """What carries the models of ``cuts`` and ``flips``."""
+
+    grpc = "grpc"
+    tcp = "tcp"
+
+
 def main(
     what: Annotated[What, typer.Argument(help="Which claim to measure.")] = What.all,
     json_file: Annotated[
@@ -116,7 +123,7 @@ def main(
         float | None,
         typer.Option(min=1, help="How long each run on a long line measures; a trial is short."),
     ] = None,
-    carrier: Annotated[str, typer.Option(help="Of cuts and flips: grpc or tcp.")] = "grpc",
+    carrier: Annotated[Carrier, typer.Option(help="Of cuts and flips.")] = Carrier.grpc,
 ) -> None:
     """Measure what streamlink claims; ends with status 1 when a claim was not met."""
     names = (
@@ -129,8 +136,8 @@ def main(
         measure = PROGRAMS[name]
         if name == "soak":
             measure = partial(soak.run, minutes=minutes)
-        elif name in ("cuts", "flips") and carrier != "grpc":
-            measure = partial(measure, carrier=carrier)
+        elif name in ("cuts", "flips") and carrier is not Carrier.grpc:
+            measure = partial(measure, carrier=carrier.value)
         elif name == "strategies" and json_file is not None:
             measure = partial(measure, keep=partial(_keep, json_file, results))
         elif name in TIMED and seconds is not None:
