@@ -23,12 +23,12 @@ def as_text(measured: Measured) -> str:
     """Return what was measured."""
     m, count = measured, measured.several
     rows = (
-        ("down, 1 connection", m.down),
-        ("up, 1 connection", m.up),
+        ("down, alone", m.down),
+        ("up, alone", m.up),
         ("down, beside up", m.down_both),
         ("up, beside down", m.up_both),
-        (f"down, {count} connections", m.down_several),
-        (f"up, {count} connections", m.up_several),
+        (f"down, {count} at once", m.down_several),
+        (f"up, {count} at once", m.up_several),
     )
     lost = f"{m.lost_connections} lost" if m.lost_connections else "none lost"
     way = "TLS" if m.is_encrypted else "plain text"

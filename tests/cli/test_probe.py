@@ -52,7 +52,7 @@ def test_a_server_without_a_round_is_probed_and_the_settings_are_used(
             assert prober.end() == 0, prober.log
         server.interrupt()
         server.end()
-    assert re.search(r"down, 1 connection +[0-9.]+ MB/s", prober.output)
+    assert re.search(r"down, alone +[0-9.]+ MB/s", prober.output)
     assert "streaming  plain" in prober.output
     JobConfig.assemble(file)
     facts = json.loads(report.read_text())

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from streamlink.cancel import CancelToken
+from streamlink.clock import running_time
 from streamlink.config import LimitsConfig, LinkConfig, StreamConfig
 from streamlink.errors import (
     AbortCode,
@@ -15,13 +17,20 @@ from streamlink.errors import (
     StreamlinkError,
     TopicNotServed,
 )
+from streamlink.link.asking import Answer, ask_server
 from streamlink.link.client import ClientLink
 from streamlink.link.probe_line import ProbeLine
-from streamlink.link.probe_wire import BEGIN, MAX_PROBE_BYTES
+from streamlink.link.probe_wire import BEGIN, ECHO, MAX_PROBE_BYTES, UP
+from streamlink.link.receive_transfer import KnownSpecs
+from streamlink.link.send_model import send_model
 from streamlink.link.server import Server
-from streamlink.protocol.frames import Attempt
-from tests.support.models import float_spec
-from tests.support.peers import WAIT, until
+from streamlink.protocol.frames import Attempt, Reply
+from streamlink.transport.connect import dial
+from streamlink.transport.dialer import Dialer
+from streamlink.transport.session import Session
+from tests.support.models import float_spec, pattern_model
+from tests.support.peers import SMALL, WAIT, until
+from tests.support.virtual_clock import VirtualClock
 
 CONFIG = LinkConfig()
 
@@ -142,6 +151,56 @@ def test_all_that_a_probe_moves_is_counted_together(server: Server) -> None:
         line.move([("down", 1 << 20)])
         with pytest.raises(StreamlinkError, match=f"{MAX_PROBE_BYTES - (1 << 20)} of"):
             line.move([("up", MAX_PROBE_BYTES)])
+
+
+def test_a_probe_ends_after_a_minute() -> None:
+    address = "memory://probe"
+    with VirtualClock().running() as clock, Server(address, SMALL, clock=clock):
+        with ProbeLine(address, SMALL, clock=clock) as line:
+            began, pause = clock(), clock.event()
+            with pytest.raises(StreamAborted, match="a probe ends after 60 s"):
+                until(lambda: pause.wait(1.0) or line.echo() < 0)
+            assert 60 <= clock() - began <= 62
+
+
+@pytest.fixture
+def session(server: Server) -> Iterator[tuple[Dialer, Session]]:
+    """A probing session below ``ProbeLine``, which keeps to the rules."""
+    dialer = dial(server.address, CONFIG, clock=running_time, name="prober", is_probe=True)
+    try:
+        yield dialer, dialer.connect(lambda session, request: None)
+    finally:
+        dialer.close()
+
+
+def asked(session: Session, topic: str, **facts: str) -> Reply:
+    return ask_server(session, topic, facts, WAIT, CancelToken())
+
+
+def test_a_probe_may_ask_for_nothing_else(session: tuple[Dialer, Session]) -> None:
+    with pytest.raises(RequestRefused, match="a probe begins with probe"):
+        asked(session[1], ECHO)
+    asked(session[1], BEGIN)
+    with pytest.raises(RequestRefused, match="only probes; it may not ask for 'push'"):
+        asked(session[1], "push")
+
+
+@pytest.mark.parametrize("nbytes", ["", "many", "9" * 30, "-5", "1e3"])
+def test_a_size_that_is_no_number_is_refused(session: tuple[Dialer, Session], nbytes: str) -> None:
+    asked(session[1], BEGIN)
+    with pytest.raises(RequestRefused, match="such as 65536"):
+        asked(session[1], UP, bytes=nbytes)
+
+
+def test_a_probe_that_sends_more_than_it_has_asked_for_is_stopped(
+    session: tuple[Dialer, Session],
+) -> None:
+    dialer, line = session
+    asked(line, BEGIN)
+    answer = Answer(dialer, line, UP, asked(line, UP, bytes="10"), KnownSpecs())
+    model = pattern_model(float_spec(1 << 20))
+    with answer, pytest.raises(StreamAborted, match="has asked for 10"):
+        send_model(answer.send(model.spec), model)
 
 
 def test_encodings_of_the_server_do_not_shorten_what_is_measured() -> None:

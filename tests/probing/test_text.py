@@ -19,7 +19,7 @@ def test_the_text_has_each_measurement() -> None:
     text = as_text(a_line(12.5e6, 0.05, gain=2.0))
     assert "server:8517: plain text, models over tcp; 375.0 MB in 30.0 s; connections: none" in text
     assert "round trip, idle            50 ms" in text
-    assert "down, 4 connections" in text
+    assert "down, 4 at once" in text
     assert text.count("100 Mbit/s") == 4
     assert "rough" not in text
 
