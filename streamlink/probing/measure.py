@@ -21,7 +21,7 @@ LEAST_BYTES = 4 << 20
 """The least that a probe may move in all (bytes)."""
 
 _ECHOES = 10
-_FIRST_BYTES = 64 << 10
+_FIRST_BYTES = 16 << 10
 _ALONE, _TOGETHER = 0.22, 0.14  # shares of all bytes, for each direction of each measurement
 _ENOUGH = 0.6  # of the wanted time
 _LEAST_GROWTH, _MOST_GROWTH = 1.5, 8.0
