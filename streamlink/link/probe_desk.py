@@ -163,9 +163,7 @@ class ProbeDesk:
         """Return why no probe may begin, or go on, now; empty: it may."""
         if self._rule == "never":
             return "this server answers no probes (limits.probes=never)"
-        if fault := self._token_fault(token):
-            return fault
-        return self.interruption()
+        return self.token_fault(token) or self.interruption()
 
     def interruption(self) -> str:
         """Return why a probe may not go on now; empty: it may."""
@@ -176,19 +174,23 @@ class ProbeDesk:
             "probes at any time (limits.probes=always)"
         )
 
-    def _token_fault(self, token: str) -> str:
+    def token_fault(self, token: str) -> str:
+        """Return what is wrong with a one-time token; empty: nothing."""
         if not self._token:
             return ""
-        with self._changed:
-            # Compared even after the last try: the answer takes as long.
-            is_right = hmac.compare_digest(token.encode(), self._token.encode())
-            if is_right and not self._is_locked:
-                return ""
-            self._wrong += not is_right
-            self._changed.notify_all()
+        # Compared even after the last try: the answer takes as long.
+        is_right = hmac.compare_digest(token.encode(), self._token.encode())
+        if is_right and not self._is_locked:
+            return ""
         if not token:
             return "this probe asks for its one-time token: give the one that it has printed"
         return "the one-time token is wrong; give the one that the other end has printed"
+
+    def note_wrong_token(self) -> None:
+        """Count it, after the answer: the last one ends this server, which would lose the answer."""
+        with self._changed:
+            self._wrong += 1
+            self._changed.notify_all()
 
     def _busy(self) -> str:
         with self._changed:
@@ -248,9 +250,12 @@ class _Probe:
             self.session.reply(request, error=error)
 
     def _begin(self, request: Request) -> None:
-        if refused := self._desk.refusal(request.metadata.get(TOKEN, "")):
+        token = request.metadata.get(TOKEN, "")
+        if refused := self._desk.refusal(token):
             logger.warning("refused a probe of %s: %s", self.session.peer_name, refused)
             self.session.reply(request, error=refused)
+            if self._desk.token_fault(token):
+                self._desk.note_wrong_token()
             return
         self.has_begun = True
         logger.info("%s probes the line", self.session.peer_name)

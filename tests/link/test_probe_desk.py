@@ -69,6 +69,7 @@ def test_the_server_tells_its_settings(server: Server) -> None:
         }
 
 
+@pytest.mark.slow
 def test_a_probe_is_no_client_and_takes_no_name(server: Server) -> None:
     with ClientLink(server.address, name="site-1") as client:
         with ProbeLine(server.address, name="site-1") as line:
@@ -89,6 +90,7 @@ def test_a_probe_takes_no_clients_place() -> None:
             line.echo()
 
 
+@pytest.mark.slow
 def test_a_second_probe_is_refused_until_the_first_has_ended(server: Server) -> None:
     with ProbeLine(server.address, name="first"):
         with pytest.raises(StreamAborted, match="another probe, of 'first', is under way"):
@@ -104,6 +106,7 @@ def can_probe(address: str) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_a_probe_waits_while_a_round_runs(server: Server) -> None:
     with server.occupied("round 3 runs"), pytest.raises(RequestRefused, match="round 3 runs"):
         ProbeLine(server.address).start()
@@ -153,6 +156,7 @@ def test_all_that_a_probe_moves_is_counted_together(server: Server) -> None:
             line.move([("up", MAX_PROBE_BYTES)])
 
 
+@pytest.mark.slow
 def test_a_probe_ends_after_a_minute() -> None:
     address = "memory://probe"
     with VirtualClock().running() as clock, Server(address, SMALL, clock=clock):

@@ -49,6 +49,7 @@ def test_a_wrong_token_is_refused_and_the_right_one_still_counts(token: str, sai
         assert over.result(WAIT)
 
 
+@pytest.mark.slow
 def test_it_gives_up_after_five_wrong_tokens() -> None:
     with waiting() as (address, over):
         for _ in range(5):
