@@ -187,7 +187,7 @@ class ProbeDesk:
         return "the one-time token is wrong; give the one that the other end has printed"
 
     def note_wrong_token(self) -> None:
-        """Count it, after the answer: the last one ends this server, which would lose the answer."""
+        """Count it, after the answer: the last one ends this server, and with it the session."""
         with self._changed:
             self._wrong += 1
             self._changed.notify_all()
