@@ -26,6 +26,7 @@ from benchmarks import (
     lossy,
     mpi,
     peers,
+    probes,
     sessions,
     shapes,
     slow,
@@ -61,14 +62,15 @@ PROGRAMS: dict[str, Callable[..., Result]] = {
     "sessions": sessions.run,
     "soak": soak.run,
     "peers": peers.run,
+    "probe": probes.run,
     "chunk": chunk.run,
     "raw": sockets.run,
     "line": capacity.run,
     "rawline": reference.run,
     "longline": beside.run,
 }
-# Half an hour; those that judge nothing; and one that needs root and an hour.
-LEFT_OUT = ("soak", "peers", "chunk", "raw", "line", "rawline", "longline")
+# Half an hour; those that judge nothing; and those that need root, one of them an hour.
+LEFT_OUT = ("soak", "peers", "probe", "chunk", "raw", "line", "rawline", "longline")
 TIMED = ("line", "rawline", "longline")
 
 
@@ -96,6 +98,7 @@ class What(StrEnum):
     sessions = "sessions"
     soak = "soak"
     peers = "peers"
+    probe = "probe"
     chunk = "chunk"
     raw = "raw"
     line = "line"

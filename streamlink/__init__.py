@@ -19,6 +19,7 @@ These names are what a program usually needs; namespaces have the rest, by subje
 ``streamlink.executors`` what a client does with a model
 ``streamlink.link``      servers, clients and transfers below the rounds
 ``streamlink.objects``   objects by reference, for frameworks that embed this
+``streamlink.probing``   measures a line, proposes settings for it, forecasts a round
 ``streamlink.config``    every setting
 ``streamlink.errors``    every exception
 ``streamlink.metrics``   Prometheus, and the events of rounds as lines of JSON
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from streamlink import metrics as metrics
     from streamlink import model as model
     from streamlink import objects as objects
+    from streamlink import probing as probing
     from streamlink import progress as progress
     from streamlink import rounds as rounds
     from streamlink import schedules as schedules
@@ -64,6 +66,7 @@ else:
         "metrics",
         "model",
         "objects",
+        "probing",
         "progress",
         "rounds",
         "schedules",

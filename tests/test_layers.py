@@ -55,6 +55,7 @@ MAY_IMPORT = {
         }
     ),
     "operate": frozenset({"rounds", "link", "config", "errors", "closing", "descriptors"}),
+    "probing": frozenset({"link", "encodings", "model", "config"}),
     "profiling": frozenset({"errors", "stores", "training", "config", "fleet", "__init__"}),
     "training": frozenset(
         {"executors", "rounds", "link", "stores", "model", "copying", "config", "errors", "cancel"}
@@ -137,6 +138,7 @@ EDGES = {"link/client.py", "link/oneshot.py", "link/receive_slot.py", "link/serv
 EDGES |= {"transport/traffic.py", "executors/client.py"}
 EDGES |= {"objects/client.py", "objects/server.py"}
 EDGES |= {"link/pull.py", "link/fetch_desk.py"}
+EDGES |= {"link/probe_line.py", "link/probe_server.py"}
 
 # The rules of the rounds decide, and do nothing else: they know the settings and the errors.
 RULES = ("rounds/lockstep/rule.py", "rounds/spool/rule.py")

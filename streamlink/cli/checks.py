@@ -36,6 +36,7 @@ __all__ = [
     "check_control",
     "check_curves",
     "check_events",
+    "check_file",
     "check_job",
     "check_log",
     "check_metrics",
@@ -127,6 +128,18 @@ def check_events(path: Path | None) -> None:
     if path is not None:
         _require_directory("--events", path)
         require_replaceable(path, path, "the events cannot be written")
+
+
+def check_file(option: str, path: Path | None) -> None:
+    """Check that a file can be written at the end of a command; None: there is none.
+
+    Raises:
+        CommandError: there is no directory for it.
+        StoreError: it cannot be written there.
+    """
+    if path is not None:
+        _require_directory(option, path)
+        require_replaceable(path, path, f"what {option} names cannot be written")
 
 
 def _require_directory(option: str, path: Path) -> None:

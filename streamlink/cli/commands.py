@@ -16,6 +16,7 @@ from streamlink.cli.init import init
 from streamlink.cli.jobs import client, server
 from streamlink.cli.models import export, inspect
 from streamlink.cli.mpi import mpi
+from streamlink.cli.probe import probe
 from streamlink.cli.profile import profile
 from streamlink.cli.simulate import simulate
 from streamlink.cli.status import abort, limit, status
@@ -34,7 +35,7 @@ app = typer.Typer(
 )
 for command in (
     *(server, client, simulate, mpi, inspect, export),
-    *(send, receive, serve, fetch),
+    *(send, receive, serve, fetch, probe),
     *(init, certs, status, limit, abort),
 ):
     app.command(cls=SettingsCommand)(command)

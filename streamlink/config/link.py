@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -357,6 +357,11 @@ class LimitsConfig(Settings):
     """Server: most open connections that have not identified themselves yet (count). From half of
     them on, connections that have sent nothing are closed, the oldest first. The number is lower if
     this process may open too few file descriptors. Price: a descriptor each."""
+
+    probes: Literal["idle", "always", "never"] = "idle"
+    """Server: when ``streamlink probe`` may measure the line to this server: ``idle``: while no
+    round runs and no model moves, ``always``, or ``never``. A probe moves at most 256 MiB in at
+    most 60 s, and there is one at a time. Price: the line, for that time."""
 
     frames_per_second: float = Field(default=500.0, gt=0, allow_inf_nan=False)
     """Small frames per second (count) that a stream or session accepts, besides those that belong

@@ -30,6 +30,7 @@ from streamlink.link.oneshot_wire import (
     stream_number,
 )
 from streamlink.link.passing import is_passing
+from streamlink.link.probe_desk import ProbeDesk
 from streamlink.link.receive_model import receive_model
 from streamlink.link.receive_slot import Claim, ReceiveSlot
 from streamlink.link.receive_transfer import ReceiveTransfer
@@ -96,11 +97,19 @@ def receive(
         StoreError: this end's disk is full or broken; what has arrived may be kept.
         StreamlinkError: the transfer into a plain sink failed; nothing of it is visible.
     """
-    expire(into, config or LinkConfig())
+    config = config or LinkConfig()
+    expire(into, config)
     slot, cancel = slot or ReceiveSlot(PUSH, clock=clock), cancel or CancelToken()
-    hub = hub_at(
-        listen, config or LinkConfig(), clock=clock, on_request=slot.claim, traffic=traffic
-    ).listen()
+    probes = ProbeDesk(config, clock, on_request=slot.claim, cancel=cancel)
+    hub = probes.hub = hub_at(
+        listen,
+        config,
+        clock=clock,
+        on_session=probes.on_session,
+        on_request=probes.on_request,
+        traffic=traffic,
+    )
+    hub.listen()
     reason = "the receiver has stopped"
     try:
         with cancel.calling(lambda _: slot.close(STOPPED, AbortCode.CANCELLED)):

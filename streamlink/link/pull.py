@@ -31,6 +31,7 @@ from streamlink.link.oneshot_wire import (
     stream_number,
 )
 from streamlink.link.passing import is_passing
+from streamlink.link.probe_desk import ProbeDesk
 from streamlink.link.receive_model import receive_model
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_model import send_model
@@ -108,8 +109,14 @@ def serve(
     desk = desk or FetchDesk(count=count, most=fetchers, clock=clock)
     model = with_beside(model, config.limits)
     serving = _Serving(model, desk, progress, on_transfer)
-    hub = serving.hub = hub_at(
-        listen, config, clock=clock, on_request=serving.on_request, traffic=traffic
+    probes = ProbeDesk(config, clock, on_request=serving.on_request, cancel=cancel)
+    hub = serving.hub = probes.hub = hub_at(
+        listen,
+        config,
+        clock=clock,
+        on_session=probes.on_session,
+        on_request=probes.on_request,
+        traffic=traffic,
     )
     hub.listen()
     reason = "the server has stopped"

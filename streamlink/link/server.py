@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
 
@@ -18,6 +19,7 @@ from streamlink.errors import (
 )
 from streamlink.link.client_request import ClientRequest
 from streamlink.link.peer import Peer
+from streamlink.link.probe_desk import ProbeDesk
 from streamlink.link.receive_transfer import KnownSpecs
 from streamlink.link.serving import Answers, Handler, Registration, Serving
 from streamlink.link.transfer import abort_reason
@@ -93,13 +95,20 @@ class Server:
         for topic, handler in (serve or {}).items():
             self.serve(topic, handler)
         # It opens nothing yet. ``listen`` does, whose errors a caller expects.
-        self._hub = hub_at(
+        self._probes = ProbeDesk(
+            self.config,
+            clock,
+            on_request=self._asked,
+            on_session=self._arrived,
+            cancel=self.cancel,
+        )
+        self._hub = self._probes.hub = hub_at(
             address,
             self.config,
             clock=clock,
-            on_session=self._arrived,
+            on_session=self._probes.on_session,
             on_closed=self._left,
-            on_request=self._asked,
+            on_request=self._probes.on_request,
             on_called_off=self._serving.call_off,
         )
 
@@ -138,6 +147,14 @@ class Server:
             ValueError: the topic has a handler already.
         """
         return self._serving.add(topic, handler, answers)
+
+    def occupied(self, by: str) -> AbstractContextManager[None]:
+        """Within the block, the line is not probed, unless ``limits.probes`` is ``always``.
+
+        Args:
+            by: what occupies it, for whoever tries, such as ``a job runs``.
+        """
+        return self._probes.occupied(by)
 
     def _asked(self, session: Session, request: Request) -> None:
         def make() -> ClientRequest:
@@ -347,6 +364,8 @@ class Server:
             self._changed.notify_all()
 
     def _left(self, session: Session) -> None:
+        if session.is_probe:
+            return
         self._serving.left(session)
         with self._changed:
             # The client may be back already: then a newer session has the name.

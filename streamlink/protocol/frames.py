@@ -306,6 +306,7 @@ class Hello:
     """The client's first frame: its name and what it supports.
 
     ``resume``: the id of the session to resume after its call was lost; empty: a new one.
+    ``is_probe``: the session only measures the line, beside whoever has the same name.
     """
 
     version_min: int
@@ -317,6 +318,7 @@ class Hello:
     session_timeout: float
     token: str = field(default="", repr=False)
     resume: str = field(default="", repr=False)
+    is_probe: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -278,6 +278,10 @@ class ScatterAndGather:
             RuntimeError: the server does not listen.
             Exception: what a filter or ``on_event`` raised.
         """
+        with self._server.occupied(f"round {number} runs"):
+            return self._whole_round(number, is_last=is_last)
+
+    def _whole_round(self, number: int, *, is_last: bool) -> RoundReport:
         began, first = self._server.clock(), Attempt(self._plan.job, number, 1)
         self._plan.emit(EventKind.ROUND_STARTED, first)
         is_evaluated = self._config.is_evaluated(number, is_last=is_last)

@@ -127,6 +127,7 @@ def dial(
     name: str,
     traffic: TrafficCounter | None = None,
     cancel: CancelToken | None = None,
+    is_probe: bool = False,
 ) -> Dialer:
     """Return a dialer for the server at ``address``; nothing connects yet. See ``Dialer``.
 
@@ -146,6 +147,7 @@ def dial(
         # To the host that the user named. A welcome names ports only, so that a server cannot make
         # its clients connect to other machines.
         open_data=lambda offered, session: data_carrier_to(where, offered, session, config, clock),
+        is_probe=is_probe,
     )
 
 

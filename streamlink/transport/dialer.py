@@ -80,6 +80,7 @@ class Dialer:
         cancel: ends connecting.
         open_data: gives a carrier for streams alone, or None.
         hold_seconds: how long a stream waits where that carrier is being tried.
+        is_probe: its sessions only measure the line.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Dialer:
         cancel: CancelToken | None = None,
         open_data: OpenData = lambda offered, session: None,
         hold_seconds: float = HOLD_SECONDS,
+        is_probe: bool = False,
     ) -> None:
         self.address = address
         self.config = config
@@ -102,6 +104,7 @@ class Dialer:
         self._data = PreferredCarrier(carriers.data, clock=clock, hold_seconds=hold_seconds)
         self._open_data = open_data
         self.carriers = Carriers(carriers.control, self._data)
+        self._is_probe = is_probe
         self.epoch = ""
         """Names the server's process that welcomed us last."""
         self.traffic = traffic or TrafficCounter(clock=clock)
@@ -268,6 +271,7 @@ class Dialer:
             max_message_bytes=self.config.grpc.max_message_bytes,
             session_timeout=self.config.timeouts.session_timeout,
             token=self._read_token(),  # for each hello: its file may have been replaced
+            is_probe=self._is_probe,
         )
 
     # --- calls ------------------------------------------------------------------------

@@ -448,6 +448,7 @@ class Hub:
                 on_called_off=self._on_called_off,
                 traffic=self.traffic,
                 seat=seat,
+                is_probe=hello.is_probe,
             )
             begun.append(session)
             return session

@@ -403,6 +403,7 @@ _SESSION_ENCODERS: dict[type, Callable[[Any], Any]] = {
             max_message_bytes=x.max_message_bytes,
             session_timeout=x.session_timeout,
             resume=x.resume,
+            is_probe=x.is_probe,
         )
     ),
     f.Welcome: lambda x: _S(
@@ -463,6 +464,7 @@ _SESSION_DECODERS: dict[str, Callable[[Any], f.SessionFrame]] = {
         m.session_timeout,
         _text(m.token),
         _text(m.resume),
+        m.is_probe,
     ),
     "welcome": lambda m: f.Welcome(
         m.version,

@@ -169,20 +169,26 @@ class Registry:
         if fault := name_fault(hello.name):
             raise _refusal(fault)
         if self._closing is not None:
-            self._wait_no_more(hello.name)
+            if not hello.is_probe:
+                self._wait_no_more(hello.name)
             raise to_raise(self._closing)
         if (why := self.barred.get(hello.name)) is not None:
             raise ProtocolError(why, code=AbortCode.CANCELLED)  # no refusal: it need not try again
-        named = [each for each in self._sessions.values() if each.peer_name == hello.name]
+        # Apart from the clients: a site is probed under its own name while it takes part, and a
+        # probe takes no client's place.
+        alike = [each for each in self._sessions.values() if each.is_probe is hello.is_probe]
+        if hello.is_probe:
+            return _probes_to_replace(alike, hello)
+        named = [each for each in alike if each.peer_name == hello.name]
         old = [each for each in named if not each.closed.is_set()]
         for each in old:
             _require_gone(each, hello)
         most = self._config.grpc.max_clients
-        if len(self._sessions) - len(old) >= most:
+        if len(alike) - len(old) >= most:
             memory = self._config.stream.memory_bytes
             follows = bool(memory) and not self._config.is_max_clients_set
             raise _refusal(
-                f"the server is full: {len(self._sessions)} of max_clients={most} sessions are "
+                f"the server is full: {len(alike)} of max_clients={most} sessions are "
                 "taken"
                 + f", which follows stream.memory_bytes={memory} and the descriptor limit"
                 * follows
@@ -230,6 +236,18 @@ def _require_gone(session: Session, hello: Hello) -> None:
     if not (session.is_disconnected or session.is_leaving or is_same_process):
         what = f"a client named {hello.name!r} is already connected; names must be unique"
         raise ProtocolError(what, code=AbortCode.NAME_TAKEN)
+
+
+def _probes_to_replace(probes: list[Session], hello: Hello) -> list[Session]:
+    """Return the probes that a new one takes the place of: those whose connection is lost."""
+    old = [each for each in probes if not each.closed.is_set()]
+    for each in old:
+        if not (each.is_disconnected or each.is_leaving or each.instance == hello.instance):
+            raise _refusal(
+                f"another probe, of {each.peer_name!r}, is under way, and a server takes one at a "
+                "time; try again in a minute"
+            )
+    return old
 
 
 def _refusal(what: str) -> ProtocolError:

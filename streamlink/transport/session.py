@@ -74,8 +74,11 @@ class Session:
         on_called_off: Callable[[Session, int, str], None] | None = None,
         traffic: TrafficCounter | None = None,
         seat: Seat | None = None,
+        is_probe: bool = False,
     ) -> None:
         self.session_id = session_id
+        self.is_probe = is_probe
+        """Whether it only measures the line."""
         self.peer_name = peer_name
         self.config = config
         self.error: StreamlinkError | None = None
@@ -170,6 +173,11 @@ class Session:
         """Whether a request of this end waits for its reply."""
         with self._lock:
             return bool(self._pending)
+
+    @property
+    def has_streams(self) -> bool:
+        """Whether a model is offered, moves, or is about to."""
+        return bool(self._offered())
 
     @property
     def has_place(self) -> bool:

@@ -31,6 +31,7 @@ SEND = ["send", "g", "127.0.0.1:1"]
 RECEIVE = ["receive", "new"]
 SERVE = ["serve", "g"]
 FETCH = ["fetch", "127.0.0.1:1", "new"]
+PROBE = ["probe", "127.0.0.1:1"]
 
 
 @pytest.fixture
@@ -88,6 +89,8 @@ SITE = ["--ca", "c/site-1/ca.pem", "--token", "c/site-1/token"]
         [*SERVE, "--listen", "0.0.0.0:8470", *TLS, "--count", "3", "--control", "none"],
         FETCH,
         [*FETCH, "--compress", "zstd", *SITE, "--name", "site-1"],
+        [*PROBE, *SITE, "--name", "site-1", "--model", "g", "--output", "line.yaml"],
+        ["probe", "--listen", "0.0.0.0:8470", *TLS],
         [*SERVER, "--log-file", "logs/of/it.log"],
         [*SEND, "--log-file", "tasks.py"],
     ],
@@ -181,6 +184,9 @@ def test_nothing_listens_and_nothing_connects(place: Path) -> None:
         ([*FETCH, "--compress", "lzma"], "--compress is none or zstd, not 'lzma'"),
         ([*FETCH, "--retry", "-1"], "--retry must be finite and not negative"),
         ([*FETCH, "--set", "stream.encodings=foo"], "there is no encoding 'foo'"),
+        ([*PROBE, "--seconds", "0"], "--seconds is from 0.5 to 6, not 0"),
+        ([*PROBE, "--report", "g"], "what --report names cannot be written: this is a directory"),
+        (["probe", "10.0.0.1:1"], "10.0.0.1:1 is beyond this machine"),
         ([*RECEIVE, "--listen", "unix:no/s"], "there is no directory no for the socket"),
     ],
 )

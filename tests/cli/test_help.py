@@ -28,6 +28,7 @@ JOB = list(FIELDS)
 COMMANDS = [
     *(("server", JOB), ("simulate", JOB), ("mpi", JOB)),
     *(("client", LINK), ("send", LINK), ("receive", LINK), ("serve", LINK), ("fetch", LINK)),
+    ("probe", LINK),
 ]
 
 PROGRAM = 'import sys; sys.argv[0] = "streamlink"; from streamlink.cli import main; main()'

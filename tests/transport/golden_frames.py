@@ -72,6 +72,9 @@ TRANSFER: dict[str, f.TransferFrame] = {
 
 SESSION: dict[str, f.SessionFrame] = {
     "hello": f.Hello(1, 1, "site-1", "4f2a", 1 << 21, 1 << 26, 30.0, "token"),
+    "hello_of_a_probe": f.Hello(
+        1, 1, "site-1", "4f2a", 1 << 21, 1 << 26, 30.0, "token", is_probe=True
+    ),
     "hello_to_go_on": f.Hello(
         1, 1, "site-1", "4f2a", 1 << 21, 1 << 26, 30.0, "token", resume="5e551011"
     ),

@@ -303,7 +303,7 @@ class SessionFrame(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., request: _Optional[_Union[Request, _Mapping]] = ..., progress: _Optional[_Union[TaskProgress, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., check: _Optional[int] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("version_min", "version_max", "name", "instance", "token", "chunk_bytes", "max_message_bytes", "session_timeout", "resume")
+    __slots__ = ("version_min", "version_max", "name", "instance", "token", "chunk_bytes", "max_message_bytes", "session_timeout", "resume", "is_probe")
     VERSION_MIN_FIELD_NUMBER: _ClassVar[int]
     VERSION_MAX_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -313,6 +313,7 @@ class Hello(_message.Message):
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
     SESSION_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     RESUME_FIELD_NUMBER: _ClassVar[int]
+    IS_PROBE_FIELD_NUMBER: _ClassVar[int]
     version_min: int
     version_max: int
     name: str
@@ -322,7 +323,8 @@ class Hello(_message.Message):
     max_message_bytes: int
     session_timeout: float
     resume: str
-    def __init__(self, version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., name: _Optional[str] = ..., instance: _Optional[str] = ..., token: _Optional[str] = ..., chunk_bytes: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., session_timeout: _Optional[float] = ..., resume: _Optional[str] = ...) -> None: ...
+    is_probe: bool
+    def __init__(self, version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., name: _Optional[str] = ..., instance: _Optional[str] = ..., token: _Optional[str] = ..., chunk_bytes: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., session_timeout: _Optional[float] = ..., resume: _Optional[str] = ..., is_probe: bool = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("version", "session_id", "epoch", "chunk_bytes", "heartbeat_interval", "data_ports", "max_open_requests", "data_key")

@@ -68,9 +68,10 @@ class GrpcListener:
         """Calls that may be open at once.
 
         A synchronous call keeps its worker: fewer workers than admitted calls are a deadlock. A
-        session may have two, while the old one is not yet known to be dead.
+        session may have two, while the old one is not yet known to be dead. One more session than
+        clients: a probe.
         """
-        known = self._config.grpc.max_clients * (2 + self._config.limits.max_streams)
+        known = (self._config.grpc.max_clients + 1) * (2 + self._config.limits.max_streams)
         return known + self._config.limits.max_silent_calls + 2
 
     def _listen(self, address: str) -> tuple[grpc.Server, int]:

@@ -1,0 +1,233 @@
+"""What ``streamlink probe`` forecasts for a line, beside transfers that follow on the same line.
+
+The models are generated at one end and dropped at the other, with default settings, and much larger
+than the probe's own; the forecast is made before the first of them begins.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import streamlink
+from benchmarks.longline.bottleneck import Line
+from benchmarks.longline.namespace import why_not
+from benchmarks.longline.roads import EmulatedRoad, RelayedRoad, Road
+from benchmarks.processes import Worker
+from benchmarks.stats import Result
+from benchmarks.tables import report_progress
+from benchmarks.worker import Port
+from streamlink.link import ClientLink, ClientRequest, receive_model, send_model
+from streamlink.model import GeneratedModel
+from streamlink.probing import Measured, ProbeLine, measure
+
+__all__ = ["LINES", "PlannedLine", "deviation", "run"]
+
+MB = 10**6
+CLEAN, LOSSY = 0.10, 0.20
+"""How far a forecast may be from the transfer, as a share of it: without loss, and with."""
+
+TRANSFER_SECONDS, PROBE_SECONDS, PROBE_BYTES = 20.0, 5.0, 256 << 20
+WAIT_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class PlannedLine:
+    """A line, and whether a relay stands for it; otherwise it is emulated, with real TCP."""
+
+    line: Line
+    is_relayed: bool
+
+    def __str__(self) -> str:
+        return f"{self.line}{', relay' * self.is_relayed}"
+
+    def road(self) -> Road:
+        """Return a new road of this line, not yet entered."""
+        return RelayedRoad(self.line) if self.is_relayed else EmulatedRoad(self.line)
+
+    @property
+    def allowed(self) -> float:
+        """How far the forecast may be from the transfer, as a share of it."""
+        return LOSSY if self.line.loss else CLEAN
+
+
+LINES = (
+    PlannedLine(Line(rate=8 * 200 * 1024, round_trip=0.02), is_relayed=True),
+    PlannedLine(Line(rate=1e8, round_trip=0.05), is_relayed=True),
+    PlannedLine(Line(rate=1e8, round_trip=0.2), is_relayed=True),
+    PlannedLine(Line(rate=2e8, round_trip=0.1), is_relayed=False),
+    PlannedLine(Line(rate=2e8, round_trip=0.1, loss=0.001), is_relayed=False),
+)
+
+
+def run(quick: bool) -> Result:
+    """Probe each line, then move models over it (quick: the second line alone, for seconds)."""
+    lines: Sequence[PlannedLine] = LINES[1:2] if quick else LINES
+    seconds = 2.0 if quick else TRANSFER_SECONDS
+    if reason := why_not():
+        report_progress(f"only relays: {reason}")
+        lines = tuple(each for each in lines if each.is_relayed)
+    found = {each: _measured(each, seconds) for each in lines}
+    met = all(_is_met(each, told) for each, told in found.items())
+    return Result(
+        name="probe",
+        claim=f"the probe's forecast is within {CLEAN:.0%} of a transfer of {seconds:g} s, "
+        f"{LOSSY:.0%} on a line that loses packets",
+        columns=("line", "which way", "forecast, s", "took, s", "off by", "allowed"),
+        rows=tuple(row for each, told in found.items() for row in _rows(each, told)),
+        facts={
+            "lines": [
+                {"line": each.line.as_json(), "is_relayed": each.is_relayed, **told}
+                for each, told in found.items()
+            ]
+        },
+        met=None if quick or len(lines) < len(LINES) else met,
+    )
+
+
+def deviation(forecast: float, took: float) -> float:
+    """Return how far a forecast is from what it took, as a share of that."""
+    return abs(forecast - took) / took
+
+
+def _measured(planned: PlannedLine, seconds: float) -> dict[str, Any]:
+    report_progress(f"{planned}: the probe and three transfers")
+    road = planned.road()
+    with road:
+        with road.far():
+            far = Worker("benchmarks.probes:serve", {"host": road.host}, name="server")
+        with far:
+            address = road.reach(far.expect("listening")["port"])
+            facts = {"address": address, "seconds": seconds}
+            with road.near():
+                near = Worker("benchmarks.probes:probe_and_move", facts, name="prober")
+            with near:
+                told = near.expect("done", timeout_seconds=WAIT_SECONDS)
+        return {**told, "road": road.finish()}
+
+
+def _is_met(planned: PlannedLine, told: dict[str, Any]) -> bool:
+    return all(
+        deviation(each["forecast"], each["took"]) <= planned.allowed
+        for each in told["transfers"].values()
+    )
+
+
+def _rows(planned: PlannedLine, told: dict[str, Any]) -> list[tuple[str, ...]]:
+    return [
+        (
+            str(planned),
+            way,
+            f"{each['forecast']:.2f}",
+            f"{each['took']:.2f}",
+            f"{each['forecast'] / each['took'] - 1:+.1%}",
+            f"{planned.allowed:.0%}",
+        )
+        for way, each in told["transfers"].items()
+    ]
+
+
+# --- what the processes do ----------------------------------------------------------------------
+
+
+def serve(port: Port, host: str) -> None:
+    """Answer probes, and give and take models, until this process is ended."""
+    streamlink.tune_allocator()
+    port.mark_base()
+
+    def give(asked: ClientRequest) -> None:
+        model = _model(int(asked.metadata["bytes"]))
+        send_model(asked.send(model.spec), model)
+
+    def take(asked: ClientRequest) -> None:
+        receive_model(asked.receive(), lambda model: _Dropped(model.spec))
+
+    server = streamlink.Server(f"{host}:0", _config(host))
+    server.serve("give", give)
+    server.serve("take", take, answers="receive")
+    with server:
+        port.tell("listening", port=server.port)
+        port.wait_for("end")
+
+
+def probe_and_move(port: Port, address: str, seconds: float) -> None:
+    """Probe the server; then move models that should take ``seconds`` each."""
+    streamlink.tune_allocator()
+    port.mark_base()
+    with ProbeLine(address, _config(address)) as line:
+        measured = measure(
+            line, address=address, is_encrypted=False, seconds=PROBE_SECONDS, most=PROBE_BYTES
+        )
+    with ClientLink(address, name="prober", config=_config(address)) as client:
+        transfers = dict(_transfers(client, measured, seconds))
+    port.tell("done", measured=asdict(measured), transfers=transfers)
+    port.wait_for("end")
+
+
+def _transfers(
+    client: ClientLink, measured: Measured, seconds: float
+) -> list[tuple[str, dict[str, float]]]:
+    down_bytes, up_bytes = (int(each.rate * seconds) for each in (measured.down, measured.up))
+    both_down = int(measured.down_both.rate * seconds)
+    both_up = int(measured.up_both.rate * seconds)
+    start = max(measured.down.start_seconds, measured.up.start_seconds)
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        down, up = _give(client, down_bytes), _take(client, up_bytes)
+        began = time.monotonic()
+        ways = [pool.submit(_give, client, both_down), pool.submit(_take, client, both_up)]
+        for each in ways:
+            each.result()
+        both = time.monotonic() - began
+    return [
+        ("down", _pair(measured.down.seconds_for(down_bytes), down, down_bytes)),
+        ("up", _pair(measured.up.seconds_for(up_bytes), up, up_bytes)),
+        ("both at once", _pair(seconds + start, both, both_down + both_up)),
+    ]
+
+
+def _pair(forecast: float, took: float, nbytes: int) -> dict[str, float]:
+    return {"forecast": forecast, "took": took, "bytes": nbytes}
+
+
+def _give(client: ClientLink, nbytes: int) -> float:
+    began = time.monotonic()
+    with client.ask("give", metadata={"bytes": str(nbytes)}) as answer:
+        receive_model(answer.receive(), lambda model: _Dropped(model.spec))
+    return time.monotonic() - began
+
+
+def _take(client: ClientLink, nbytes: int) -> float:
+    began, model = time.monotonic(), _model(nbytes)
+    with client.ask("take") as answer:
+        send_model(answer.send(model.spec), model)
+    return time.monotonic() - began
+
+
+def _model(nbytes: int) -> streamlink.ModelSource:
+    spec = streamlink.ModelSpec((streamlink.TensorSpec("probe", "U8", (nbytes,)),))
+    return GeneratedModel(spec, lambda tensor, start, out: out.fill(7))
+
+
+class _Dropped:
+    """A sink that drops what it is given."""
+
+    def __init__(self, spec: streamlink.ModelSpec) -> None:
+        self.spec = spec
+
+    def write(self, offset: int, payload: memoryview) -> None:
+        """Drop it."""
+
+    def commit(self, progress: Callable[[int], None] | None = None) -> None:
+        """Nothing was kept."""
+
+    def discard(self) -> None:
+        """Nothing was kept."""
+
+
+def _config(address: str) -> streamlink.LinkConfig:
+    # The ends of an emulated line are no loopback, and what is compared is plain text.
+    is_here = address.startswith("127.")
+    return streamlink.LinkConfig(security=streamlink.SecurityConfig(insecure=not is_here))

@@ -1,0 +1,262 @@
+"""``streamlink probe``: what a line can do, which settings suit it, and how long a round takes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamlink.allocator import tune_allocator
+from streamlink.cli.checks import check_file, check_name, check_serving, check_visiting
+from streamlink.cli.command import Common, a_job, command
+from streamlink.cli.errors import CommandError, JobFailed
+from streamlink.cli.paths import ADDRESS, check_address
+from streamlink.cli.services import security_summary
+from streamlink.cli.settings import LINK, SERVING, VISITING
+from streamlink.config import LinkConfig, parse_size
+from streamlink.errors import ConnectFailed, TopicNotServed
+from streamlink.link.probe_line import ProbeLine
+from streamlink.link.probe_server import serve_probe
+from streamlink.link.probe_wire import MAX_PROBE_BYTES
+from streamlink.logs import escape
+from streamlink.model.interfaces import ModelSource
+from streamlink.probing.encoded import costs_of, random_weights
+from streamlink.probing.forecast import forecast
+from streamlink.probing.measure import LEAST_BYTES, MOST_SECONDS, measure
+from streamlink.probing.measured import Measured
+from streamlink.probing.proposal import propose
+from streamlink.probing.text import as_json, as_text, as_yaml, forecast_text, settings_text
+from streamlink.stores import open_model
+from streamlink.transport.addresses import listening_at
+
+__all__ = ["probe"]
+
+logger = logging.getLogger("streamlink.command")
+
+_SAMPLE_BYTES = 64 << 20
+_LEAST_SECONDS = 0.5
+
+
+@command(*dict.fromkeys((*LINK, *SERVING, *VISITING)))
+def probe(
+    address: Annotated[
+        str | None,
+        typer.Argument(metavar=ADDRESS, help="Where a server, serve, receive or probe listens."),
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar=ADDRESS,
+            help="Instead of an address: listen there for one probe, print a one-time token for "
+            "it, and end after it.",
+        ),
+    ] = None,
+    one_time: Annotated[
+        str, typer.Option(metavar="TOKEN", help="The token that probe --listen has printed.")
+    ] = "",
+    name: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Name of this end, where a certificate or token proves it; it may be connected "
+            "meanwhile [default: host and process].",
+        ),
+    ] = "",
+    seconds: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help=f"How long each of the six measurements takes, up to {MOST_SECONDS:g}; longer "
+            "ones show more of how stable the line is.",
+        ),
+    ] = 5.0,
+    most: Annotated[
+        str, typer.Option(metavar="SIZE", help="The most bytes to move in all, up to 256MiB.")
+    ] = "256MiB",
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="SIZE|PATH",
+            help="Forecast a round with a model of this size, such as 128GB, or with this one.",
+        ),
+    ] = "",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.yaml", help="Write the proposed settings there, for --config of others."
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Write everything to this file.")
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", help="With --listen: fail if no probe has come [default: never]."
+        ),
+    ] = None,
+    *,
+    common: Common,
+) -> None:
+    """Measure the line to a streamlink server, and propose settings for it.
+
+    Round trips idle and loaded, the rate each way alone and at once, over one connection and over
+    several, and lost connections. The server needs nothing else; it takes one probe at a time, of
+    at most 256 MiB and 60 s, and none while a round runs unless limits.probes allows it. Before
+    there is a server, one end runs probe --listen.
+    """
+    tune_allocator()
+    if (address is None) == (listen is None):
+        raise CommandError(
+            "name the server, such as streamlink probe server.example:8517, or listen for a probe "
+            "with --listen 0.0.0.0:8470"
+        )
+    check_file("--output", output)
+    check_file("--report", report)
+    if listen is not None:
+        _listen(listen, timeout, common)
+        return
+    plan = _Plan.of(seconds, most, model)
+    check_address("the address", address or "")
+    if name:
+        check_name(name)
+    if common.is_check:
+        check_visiting(address or "", common.config)
+        common.passed()
+        return
+    with a_job():
+        measured = _measured(address or "", name, one_time, plan, common)
+    _report(measured, plan, output, report)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What to measure and to forecast, checked."""
+
+    seconds: float
+    most: int
+    model: ModelSource | None
+    model_bytes: int
+    sample: str
+
+    @classmethod
+    def of(cls, seconds: float, most: str, model: str) -> _Plan:
+        if not _LEAST_SECONDS <= seconds <= MOST_SECONDS:
+            raise CommandError(
+                f"--seconds is from {_LEAST_SECONDS:g} to {MOST_SECONDS:g}, not {seconds:g}; a "
+                "server ends a probe after 60 s; write for example --seconds 3"
+            )
+        size = _size("--most", most)
+        if not LEAST_BYTES <= size <= MAX_PROBE_BYTES:
+            raise CommandError(
+                f"--most is from {LEAST_BYTES >> 20}MiB to {MAX_PROBE_BYTES >> 20}MiB, not {most}; "
+                "write for example --most 64MiB"
+            )
+        if not model:
+            return cls(seconds, size, None, 0, "")
+        if Path(model).exists():
+            opened = open_model(Path(model))
+            return cls(seconds, size, opened, opened.spec.nbytes, f"ranges of {model}")
+        nbytes = _size("--model", model, or_else="; nor is there such a file")
+        if nbytes < 1:
+            raise CommandError(f"--model must be positive, not {model}; write for example 128GB")
+        sample = random_weights(min(nbytes, _SAMPLE_BYTES))
+        return cls(seconds, size, sample, nbytes, "random weights in F32")
+
+
+def _size(option: str, text: str, or_else: str = "") -> int:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise CommandError(f"{option}: {error}{or_else}") from error
+
+
+def _measured(address: str, name: str, token: str, plan: _Plan, common: Common) -> Measured:
+    # Each measurement is a transfer, which is logged as one; here they are one result.
+    transfers = logging.getLogger("streamlink.transfer")
+    before = transfers.level
+    if common.log_level.lower() != "debug":
+        transfers.setLevel(logging.WARNING)
+    try:
+        line = ProbeLine(address, common.config, name=name, token=token, cancel=common.cancel)
+        with line:
+            return measure(
+                line,
+                address=address,
+                is_encrypted=_is_encrypted(common.config),
+                seconds=plan.seconds,
+                most=plan.most,
+                tell=lambda what: logger.info("measuring: %s", what),
+            )
+    except TopicNotServed as error:
+        raise JobFailed(
+            f"{address} is an older streamlink, which answers no probes; upgrade it, or run "
+            "streamlink probe --listen there"
+        ) from error
+    finally:
+        transfers.setLevel(before)
+
+
+def _is_encrypted(config: LinkConfig) -> bool:
+    security = config.security
+    return bool(security.ca or security.certificate or security.server_name)
+
+
+def _report(measured: Measured, plan: _Plan, output: Path | None, report: Path | None) -> None:
+    choices = propose(measured)
+    typer.echo(_escaped(as_text(measured)))
+    typer.echo(f"\n{settings_text(choices)}")
+    costs = costs_of(plan.model) if plan.model is not None else ()
+    rounds = forecast(plan.model_bytes, measured, costs) if plan.model is not None else ()
+    if rounds:
+        text = forecast_text(plan.model_bytes, rounds, costs, plan.sample)
+        typer.echo(f"\n{_escaped(text)}")
+    if output is not None:
+        output.write_text(as_yaml(measured, choices), encoding="utf-8")
+        typer.echo(f"\nsettings written to {escape(str(output))}; use them with --config")
+    if report is not None:
+        facts = as_json(measured, choices, rounds, costs)
+        report.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+def _escaped(text: str) -> str:
+    """Return text of several lines without control characters of others."""
+    return "\n".join(escape(line) for line in text.splitlines())
+
+
+def _listen(listen: str, timeout: float | None, common: Common) -> None:
+    check_address("--listen", listen)
+    if timeout is not None and not 0 < timeout < float("inf"):
+        raise CommandError(f"--timeout must be positive and finite, not {timeout:g}")
+    way = security_summary(common.config.security)
+    if common.is_check:
+        check_serving(listen, common.config)
+        common.passed()
+        return
+    token = secrets.token_urlsafe(18)
+
+    def on_listening(port: int) -> None:
+        where = listening_at(listen, port)
+        logger.info("listening on %s (%s), waiting for one probe", where, way)
+        for everywhere in ("0.0.0.0:", "[::]:"):
+            if where.startswith(everywhere):  # no address for others
+                where = f"{socket.gethostname()}:{where.removeprefix(everywhere)}"
+        typer.echo(f"at the other end: streamlink probe {escape(where)} --one-time {token}")
+
+    with a_job():
+        if not serve_probe(
+            listen,
+            token=token,
+            config=common.config,
+            timeout=timeout,
+            on_listening=on_listening,
+            cancel=common.cancel,
+        ):
+            raise ConnectFailed(f"no probe came to {listen} within {timeout:g} s")
+    typer.echo("one probe was answered")

@@ -1,0 +1,124 @@
+"""Runs a probe: which models move when, how large they are, and what is kept of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from streamlink.link.probe_line import Flow, Moved, ProbeLine, Way
+from streamlink.link.probe_wire import MAX_PROBE_BYTES
+from streamlink.probing.measured import Measured, RoundTrips
+from streamlink.probing.speed import Speed, speed_of
+
+__all__ = ["LEAST_BYTES", "MOST_SECONDS", "SEVERAL", "measure"]
+
+SEVERAL = 4
+"""How many connections are tried at once (count)."""
+
+MOST_SECONDS = 6.0
+"""The longest that one measurement may take, so that all fit into what a server allows."""
+
+LEAST_BYTES = 4 << 20
+"""The least that a probe may move in all (bytes)."""
+
+_ECHOES = 10
+_FIRST_BYTES = 16 << 10
+_ALONE, _TOGETHER = 0.22, 0.14  # shares of all bytes, for each direction of each measurement
+_ENOUGH = 0.6  # of the wanted time
+_LEAST_GROWTH, _MOST_GROWTH = 1.5, 8.0
+
+
+def measure(
+    line: ProbeLine,
+    *,
+    address: str,
+    is_encrypted: bool = False,
+    seconds: float = 5.0,
+    most: int = MAX_PROBE_BYTES,
+    tell: Callable[[str], None] = lambda what: None,
+) -> Measured:
+    """Measure a line to a server that has let ``line`` in.
+
+    Args:
+        line: the open session.
+        address: of the server, for the result.
+        is_encrypted: whether TLS is on.
+        seconds: how long each measurement should take (seconds).
+        most: how much may be moved in all (bytes).
+        tell: called with what is measured next.
+
+    Raises:
+        StreamlinkError: the server or the line failed, or the server has ended the probe.
+    """
+    began = line.clock()
+    run = _Run(line, seconds, most)
+    tell("round trips on the idle line")
+    idle = RoundTrips.of([line.echo() for _ in range(_ECHOES)])
+    tell("down, alone")
+    down = run.alone("down")
+    tell("up, alone")
+    up = run.alone("up")
+    tell("both ways at once")
+    both = run.together([("down", down.rate, 1), ("up", up.rate, 1)])
+    tell(f"down, {SEVERAL} at once")
+    down_several = run.together([("down", down.rate, SEVERAL)])
+    tell(f"up, {SEVERAL} at once")
+    up_several = run.together([("up", up.rate, SEVERAL)])
+    return Measured(
+        address=address,
+        carrier=run.flows[-1].carrier,
+        is_encrypted=is_encrypted,
+        idle=idle,
+        loaded=RoundTrips.of(run.echoes or [line.echo()]),
+        down=down,
+        up=up,
+        down_both=_speed(both, "down", beside="up"),
+        up_both=_speed(both, "up", beside="down"),
+        several=SEVERAL,
+        down_several=_speed(down_several, "down"),
+        up_several=_speed(up_several, "up"),
+        lost_connections=sum(each.resumes for each in run.flows),
+        seconds=line.clock() - began,
+        nbytes=sum(each.nbytes for each in run.flows),
+    )
+
+
+class _Run:
+    """What one probe has moved so far."""
+
+    def __init__(self, line: ProbeLine, seconds: float, most: int) -> None:
+        self._line, self._seconds, self._most = line, seconds, most
+        self.flows: list[Flow] = []
+        self.echoes: list[float] = []
+
+    def alone(self, way: Way) -> Speed:
+        """Move ever larger models in one direction, until one takes long enough."""
+        left, size = int(self._most * _ALONE), _FIRST_BYTES
+        while True:
+            moved = self._move([(way, size)])
+            left -= size
+            took = moved.flows[0].seconds
+            growth = min(_MOST_GROWTH, max(_LEAST_GROWTH, self._seconds / took))
+            # A smaller model than the last one would show more of its start.
+            if took >= self._seconds * _ENOUGH or left < size * _LEAST_GROWTH:
+                return _speed(moved, way)
+            size = min(left, int(size * growth))
+
+    def together(self, parts: Sequence[tuple[Way, float, int]]) -> Moved:
+        """Move several models at once: of each part its direction, its rate alone, and a count."""
+        flows: list[tuple[Way, int]] = []
+        for way, rate, count in parts:
+            size = min(rate * self._seconds, self._most * _TOGETHER)
+            flows += [(way, max(1, int(size / count)))] * count
+        return self._move(flows)
+
+    def _move(self, flows: Sequence[tuple[Way, int]]) -> Moved:
+        moved = self._line.move(flows)
+        self.flows += moved.flows
+        self.echoes += moved.echoes
+        return moved
+
+
+def _speed(moved: Moved, way: Way, beside: Way | None = None) -> Speed:
+    meant = [(each.nbytes, each.seconds, each.samples) for each in moved.flows if each.way == way]
+    others = [each.samples for each in moved.flows if each.way == beside]
+    return speed_of(meant, others)

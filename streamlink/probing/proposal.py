@@ -1,0 +1,129 @@
+"""Settings for a line that was measured, each with its reason. Arithmetic only.
+
+The three timeouts are limits of *idleness*: every byte that moves restarts them. So they follow
+from the longest silence that the line itself can cause, and not from the time that a whole model
+takes. Whoever sets them to that time waits as long for a peer that is dead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from streamlink.config import StreamConfig, TimeoutConfig
+from streamlink.config.values import KiB, MiB
+from streamlink.probing.measured import Measured
+
+__all__ = ["Choice", "longest_silence", "propose", "size_text"]
+
+_LEAST_CHUNK = 64 * KiB
+_CHUNK_SECONDS = 1.0
+_MOST_WINDOW = 256 * MiB
+_LEAST_GAIN = 1.10
+_SAFETY = 10.0
+_LEAST_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One setting, its value, and why."""
+
+    name: str
+    """``section.key``."""
+    value: int | float
+    text: str
+    """The value, as it is written in a file of settings."""
+    reason: str
+
+
+def propose(measured: Measured) -> tuple[Choice, ...]:
+    """Return the settings for both ends of a line."""
+    chunk = _chunk(measured)
+    lanes = _lanes(measured)
+    window = _window(measured, int(chunk.value))
+    return (chunk, window, lanes, *_timeouts(measured, int(chunk.value)))
+
+
+def longest_silence(measured: Measured, chunk_bytes: int) -> float:
+    """Return the longest time between two acknowledgements that the line can cause (seconds).
+
+    Every second chunk is acknowledged, and the acknowledgement takes a round trip of the loaded
+    line.
+    """
+    computed = 2 * chunk_bytes / measured.slowest + measured.loaded.highest
+    every = (measured.down, measured.up, measured.down_both, measured.up_both)
+    return max(computed, *(each.longest_gap for each in every))
+
+
+def size_text(nbytes: int) -> str:
+    """Return a size as settings take it, in the largest unit that divides it."""
+    for unit, factor in (("MiB", MiB), ("KiB", KiB)):
+        if nbytes % factor == 0:
+            return f"{nbytes // factor}{unit}"
+    return str(nbytes)
+
+
+def _chunk(measured: Measured) -> Choice:
+    size = most = StreamConfig().chunk_bytes
+    while size > _LEAST_CHUNK and size / measured.slowest > _CHUNK_SECONDS:
+        size //= 2
+    takes = f"one takes {size / measured.slowest:.2g} s at the slowest rate that was measured"
+    why = (
+        f"the default; {takes}"
+        if size == most
+        else f"{takes}; acknowledgements and repairs come in steps of a chunk, so it should not "
+        f"take more than {_CHUNK_SECONDS:g} s"
+    )
+    return Choice("stream.chunk_bytes", size, size_text(size), why)
+
+
+def _window(measured: Measured, chunk: int) -> Choice:
+    default = StreamConfig().window_bytes
+    held = measured.fastest * measured.idle.median
+    needed = 2 * held + 4 * chunk
+    size = default
+    while size < min(needed, _MOST_WINDOW):
+        size *= 2
+    holds = (
+        f"the line holds {held / 1e6:.3g} MB on the way ({measured.fastest / 1e6:.4g} MB/s x "
+        f"{measured.idle.median * 1e3:.3g} ms); twice that and four chunks are "
+        f"{needed / 1e6:.3g} MB"
+    )
+    if size == default:
+        why = f"the default; {holds}"
+    elif needed > _MOST_WINDOW:
+        why = f"{holds}; not more than {size_text(_MOST_WINDOW)}, which is memory at each end"
+    else:
+        why = f"{holds}; a smaller window would leave the line empty between acknowledgements"
+    return Choice("stream.window_bytes", size, size_text(size), why)
+
+
+def _lanes(measured: Measured) -> Choice:
+    gain, count = measured.gain_of_several, measured.several
+    carried = f"{count} connections together carried {gain:.2f} x what one did"
+    if gain >= _LEAST_GAIN:
+        why = f"{carried}; streamlink opens one more while that makes a stream faster"
+        return Choice("stream.max_lanes", count, str(count), why)
+    why = f"the default; {carried}, so one fills the line"
+    return Choice("stream.max_lanes", 1, "1", why)
+
+
+def _timeouts(measured: Measured, chunk: int) -> tuple[Choice, ...]:
+    silence = longest_silence(measured, chunk)
+    seconds = max(_LEAST_TIMEOUT, float(ceil(_SAFETY * silence / 10.0) * 10))
+    call = TimeoutConfig().call_timeout
+    line = f"the line itself can be silent for {silence:.2g} s between two acknowledgements"
+    times = f"{_SAFETY:g} times that" if seconds > _LEAST_TIMEOUT else f"{seconds:g} s at least"
+    resumes = f"so that a connection which dies (call_timeout {call:g} s) can be replaced first"
+    whole = "it need not cover the whole model: every byte that moves restarts it"
+    reasons = {
+        "streaming_read_timeout": f"in a round that streams both ways the reader takes the next "
+        f"chunk once the other direction has room: {line}; {times}. A slow disk or slow work "
+        "between two chunks needs more",
+        "streaming_ack_wait": f"{line}; {times}, {resumes}; {whole}",
+        "communication_timeout": f"{line}; {times}, {resumes}; {whole}. Work that neither reports "
+        "progress nor holds a session needs more",
+    }
+    return tuple(
+        Choice(f"timeouts.{key}", seconds, f"{seconds:g}", why) for key, why in reasons.items()
+    )

@@ -1,0 +1,144 @@
+"""Writes a probe: as text for people, as YAML for ``--config``, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from textwrap import wrap
+from typing import Any
+
+from streamlink.probing.forecast import EncodingCost, Round
+from streamlink.probing.measured import Measured, RoundTrips
+from streamlink.probing.proposal import Choice
+from streamlink.probing.speed import Speed
+
+__all__ = ["as_json", "as_text", "as_yaml", "forecast_text", "settings_text"]
+
+_WIDTH = 100
+_SHORT_SECONDS = 0.5
+
+
+def as_text(measured: Measured) -> str:
+    """Return what was measured."""
+    m, count = measured, measured.several
+    rows = (
+        ("down, alone", m.down),
+        ("up, alone", m.up),
+        ("down, beside up", m.down_both),
+        ("up, beside down", m.up_both),
+        (f"down, {count} at once", m.down_several),
+        (f"up, {count} at once", m.up_several),
+    )
+    lost = f"{m.lost_connections} lost" if m.lost_connections else "none lost"
+    way = "TLS" if m.is_encrypted else "plain text"
+    head = (
+        f"{m.address}: {way}, models over {m.carrier}; {m.nbytes / 1e6:.1f} MB in {m.seconds:.1f} s"
+    )
+    lines = [
+        f"{head}; connections: {lost}",
+        f"  round trip, idle      {_trips(m.idle)}",
+        f"  round trip, loaded    {_trips(m.loaded)}",
+        *(f"  {name:<22}{_speed(speed)}" for name, speed in rows),
+    ]
+    if min(m.down.seconds, m.up.seconds) < _SHORT_SECONDS:
+        lines.append(
+            "  the line is fast: all that a probe may move took so little time that rates are rough"
+        )
+    return "\n".join(lines)
+
+
+def settings_text(choices: Sequence[Choice]) -> str:
+    """Return the proposed settings with their reasons."""
+    lines = ["settings for both ends:"]
+    for each in choices:
+        lines.append(f"  {each.name} = {each.text}")
+        lines += wrap(each.reason, _WIDTH, initial_indent="      ", subsequent_indent="      ")
+    return "\n".join(lines)
+
+
+def forecast_text(
+    nbytes: int, rounds: Sequence[Round], costs: Sequence[EncodingCost], what: str
+) -> str:
+    """Return the forecast of one round with a model of ``nbytes``."""
+    title = f"one round with a model of {nbytes} bytes, the line alone"
+    lines = [
+        f"{title} (without training, disks and other clients):",
+        f"  {'executor':<11}{'encoding':<10}{'down':>12}{'up':>12}{'round':>12}",
+    ]
+    lines += [
+        f"  {each.executor:<11}{each.encoding:<10}{_duration(each.down_seconds):>12}"
+        f"{_duration(each.up_seconds):>12}{_duration(each.seconds):>12}"
+        for each in rounds
+    ]
+    for cost in costs:
+        lines.append(
+            f"  {cost.name}: {1 / cost.share:.2f} x shorter, {cost.encode / 1e6:.0f} MB/s to "
+            f"encode, {cost.decode / 1e6:.0f} to decode here, tried with {what}"
+        )
+    return "\n".join(lines)
+
+
+def as_yaml(measured: Measured, choices: Sequence[Choice]) -> str:
+    """Return the proposed settings as a file for ``--config``, with the reasons as comments."""
+    return "\n".join([*_yaml_lines(measured, choices), ""])
+
+
+def _yaml_lines(measured: Measured, choices: Sequence[Choice]) -> Iterator[str]:
+    yield "# Settings for one line, for --config at both of its ends."
+    yield from _comment(
+        f"{measured.address}: round trip {measured.idle.median * 1e3:.3g} ms, down "
+        f"{measured.down.rate / 1e6:.4g} MB/s, up {measured.up.rate / 1e6:.4g} MB/s",
+        "",
+    )
+    for section, every in groupby(choices, key=lambda each: each.name.partition(".")[0]):
+        yield f"{section}:"
+        for each in every:
+            yield from _comment(each.reason, "  ")
+            yield f"  {each.name.partition('.')[2]}: {each.text}"
+
+
+def _comment(text: str, indent: str) -> list[str]:
+    # The address is the user's text: a line break in it must not end the comment.
+    words = " ".join(text.split())
+    return wrap(words, _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
+
+
+def as_json(
+    measured: Measured,
+    choices: Sequence[Choice],
+    rounds: Sequence[Round],
+    costs: Sequence[EncodingCost],
+) -> dict[str, Any]:
+    """Return everything; bytes, seconds and bytes per second."""
+    return {
+        "measured": asdict(measured),
+        "settings": {each.name: {"value": each.value, "reason": each.reason} for each in choices},
+        "encodings": [asdict(each) for each in costs],
+        "rounds": [asdict(each) for each in rounds],
+    }
+
+
+def _trips(trips: RoundTrips) -> str:
+    lowest, middle, highest = (f"{each * 1e3:.3g}" for each in _of(trips))
+    return f"{middle:>8} ms     lowest {lowest}, highest {highest} ms, {trips.count} tries"
+
+
+def _of(trips: RoundTrips) -> tuple[float, float, float]:
+    return trips.lowest, trips.median, trips.highest
+
+
+def _speed(speed: Speed) -> str:
+    stable = f"from {speed.lowest / 1e6:.4g} to {speed.highest / 1e6:.4g} over"
+    return (
+        f"{speed.rate / 1e6:>10.4g} MB/s   {speed.rate * 8e-6:.4g} Mbit/s; {stable} "
+        f"{speed.seconds:.2g} s"
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.3g} s"
+    if seconds < 6000:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds / 3600:.1f} h"

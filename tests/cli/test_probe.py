@@ -1,0 +1,199 @@
+"""``streamlink probe``: real processes at both ends, and ends that are no streamlink at all."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from streamlink.certs import make_certificates
+from streamlink.cli import app
+from streamlink.config import JobConfig
+from streamlink.stores import open_store
+from tests.cli.test_copies import address
+from tests.support.commands import Command
+from tests.support.dying import command
+from tests.support.models import float_spec, pattern_model, save
+
+__all__ = ["address"]  # a fixture
+
+QUICK = ("--seconds", "0.5", "--most", "4MiB")
+
+
+def probe(address: str, *options: object) -> Command:
+    return command("probe", address, *QUICK, *options)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    save(open_store(tmp_path / "g"), pattern_model(float_spec(300, 5)))
+    return tmp_path / "g"
+
+
+# --- it works -------------------------------------------------------------------------------
+
+
+@pytest.mark.processes
+def test_a_server_without_a_round_is_probed_and_the_settings_are_used(
+    store: Path, address: str, tmp_path: Path
+) -> None:
+    file, report = tmp_path / "line.yaml", tmp_path / "line.json"
+    with command("server", "--store", store, "--listen", address, "--min-clients", 1) as server:
+        server.until("waiting for 1 client")
+        options = ("--model", "128GB", "--output", file, "--report", report, "--name", "site-1")
+        with probe(address, *options) as prober:
+            assert prober.end() == 0, prober.log
+        server.interrupt()
+        server.end()
+    assert re.search(r"down, alone +[0-9.]+ MB/s", prober.output)
+    assert "streaming  plain" in prober.output
+    JobConfig.assemble(file)
+    facts = json.loads(report.read_text())
+    assert facts["measured"]["nbytes"] <= 4 << 20
+    assert len(facts["rounds"]) == 12
+
+
+@pytest.mark.processes
+def test_two_sites_without_a_server_probe_their_line_once(store: Path) -> None:
+    with command("probe", "--listen", "127.0.0.1:0") as listener:
+        where = listener.until(r"listening on (\S+) \(plain text\)")[1]
+        assert listener.process.stdout is not None
+        token = listener.process.stdout.readline().split()[-1]
+        with probe(where, "--one-time", "wrong") as wrong:
+            assert wrong.end() == 1
+            assert "the one-time token is wrong" in wrong.log
+        with probe(where, "--one-time", token, "--model", store) as right:
+            assert right.end() == 0, right.log
+        assert listener.end() == 0, listener.log
+    assert "one probe was answered" in listener.output
+    assert f"tried with ranges of {store}" in right.output
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("role", ["serve", "receive"])
+def test_an_end_that_waits_for_a_copy_is_probed(
+    role: str, store: Path, address: str, tmp_path: Path
+) -> None:
+    path = store if role == "serve" else tmp_path / "new"
+    with command(role, path, "--listen", address) as listener:
+        listener.until("listening on")
+        with probe(address) as prober:
+            assert prober.end() == 0, prober.log
+        listener.interrupt()
+        listener.end()
+
+
+@pytest.mark.processes
+def test_a_probe_has_the_identity_and_the_encryption_of_a_client(
+    store: Path, address: str, tmp_path: Path
+) -> None:
+    made = tmp_path / "c"
+    make_certificates(made, ["localhost", "127.0.0.1"], ["site-1", "site-2"], days=1)
+    own = made / "server"
+    keys = ("--certificate", own / "certificate.pem", "--key", own / "key.pem")
+    tokens = ("--tokens", own / "tokens.yaml")
+    with command("serve", store, "--listen", address, *keys, *tokens) as server:
+        server.until("listening on")
+        site = made / "site-1"
+        secured = ("--ca", site / "ca.pem", "--token", site / "token")
+        with probe(address, *secured, "--name", "site-1") as prober:
+            assert prober.end() == 0, prober.log
+        assert f"{address}: TLS, models over tcp" in prober.output
+        with probe(address, *secured, "--name", "site-2") as another:
+            assert another.end() == 1
+        assert "the token is not that of 'site-2'" in another.log
+        server.interrupt()
+        server.end()
+
+
+# --- what is there is no streamlink -------------------------------------------------------------
+
+
+@contextmanager
+def answering(greeting: bytes, answer: bytes) -> Iterator[str]:
+    """A port that greets whoever comes, answers what it gets first, and then is silent."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve(line: socket.socket) -> None:
+            with line:
+                try:
+                    line.sendall(greeting)
+                    if line.recv(4096) and answer:
+                        line.sendall(answer)
+                    while line.recv(4096):
+                        pass
+                except OSError:
+                    pass
+
+        def accept() -> None:
+            while True:
+                try:
+                    line, _ = listener.accept()
+                except OSError:
+                    return
+                threading.Thread(target=serve, args=(line,), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("greeting", "answer"),
+    [
+        (b"", b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", b""),
+        (b"", b""),
+    ],
+    ids=["http", "ssh", "silent"],
+)
+def test_what_is_no_streamlink_server_is_reported_in_one_line(
+    greeting: bytes, answer: bytes
+) -> None:
+    with answering(greeting, answer) as where:
+        result = CliRunner().invoke(
+            app, ["probe", where, "--set", "timeouts.connect_timeout=2", "--log-level", "error"]
+        )
+    assert result.exit_code == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"error: no server answers at {where}")
+
+
+def test_a_closed_port_is_reported_at_once() -> None:
+    result = CliRunner().invoke(app, ["probe", "127.0.0.1:1", "--log-level", "error"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: no server answers at 127.0.0.1:1")
+
+
+# --- what is given wrongly ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name the server, such as streamlink probe server.example:8517"),
+        (["a:1", "--listen", "b:1"], "or listen for a probe with --listen 0.0.0.0:8470"),
+        (["a:1", "--seconds", "60"], "--seconds is from 0.5 to 6, not 60"),
+        (["a:1", "--seconds", "nan"], "write for example --seconds 3"),
+        (["a:1", "--most", "1GB"], "--most is from 4MiB to 256MiB, not 1GB"),
+        (["a:1", "--most", "much"], "--most: 'much' is not a size; write it as 2GB"),
+        (["a:1", "--model", "128 giga"], "write it as 2GB (1000³), 2GiB (1024³) or 4096; nor is"),
+        (["a:1", "--model", "0"], "--model must be positive, not 0; write for example 128GB"),
+        (["a:1", "--output", "no/x.yaml"], "--output no/x.yaml: directory no does not exist"),
+        (["--listen", "127.0.0.1:0", "--timeout", "0"], "--timeout must be positive and finite"),
+    ],
+)
+def test_bad_input_is_refused_with_the_value_and_an_example(words: list[str], said: str) -> None:
+    result = CliRunner().invoke(app, ["probe", *words])
+    assert result.exit_code == 2
+    assert said in result.stderr

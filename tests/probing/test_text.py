@@ -1,0 +1,66 @@
+"""What a probe prints and writes: every figure and reason, and YAML that is settings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hypothesis import given
+
+from streamlink.config import JobConfig
+from streamlink.probing.forecast import EncodingCost, forecast
+from streamlink.probing.measured import Measured
+from streamlink.probing.proposal import propose
+from streamlink.probing.text import as_json, as_text, as_yaml, forecast_text, settings_text
+from tests.probing.lines import a_line, lines
+
+
+def test_the_text_has_each_measurement() -> None:
+    text = as_text(a_line(12.5e6, 0.05, gain=2.0))
+    assert "server:8517: plain text, models over tcp; 375.0 MB in 30.0 s; connections: none" in text
+    assert "round trip, idle            50 ms" in text
+    assert "down, 4 at once" in text
+    assert text.count("100 Mbit/s") == 4
+    assert "rough" not in text
+
+
+def test_settings_are_written_with_their_reasons() -> None:
+    choices = propose(a_line())
+    text = " ".join(settings_text(choices).split())
+    for each in choices:
+        assert f"{each.name} = {each.text} {each.reason}" in text
+
+
+def test_yaml_is_a_file_of_settings(tmp_path: Path) -> None:
+    measured = a_line(125e6, 0.1, gain=1.5)
+    file = tmp_path / "line.yaml"
+    file.write_text(as_yaml(measured, propose(measured)))
+    config = JobConfig.assemble(file)
+    assert (config.stream.window_bytes, config.stream.max_lanes) == (64 << 20, 4)
+    assert config.timeouts.streaming_ack_wait == 60.0
+    assert "# " in file.read_text()
+
+
+@given(lines())
+def test_yaml_has_just_the_proposed_values(measured: Measured) -> None:
+    choices = propose(measured)
+    written = [each.strip() for each in as_yaml(measured, choices).splitlines()]
+    values = [each for each in written if each and not each.startswith("#")]
+    keys = [f"{each.name.partition('.')[2]}: {each.text}" for each in choices]
+    assert values == ["stream:", *keys[:3], "timeouts:", *keys[3:]]
+
+
+def test_a_forecast_names_executors_encodings_and_what_was_tried() -> None:
+    costs = [EncodingCost("planes", 0.5, 300e6, 400e6)]
+    rounds = forecast(128 * 10**9, a_line(), costs)
+    text = forecast_text(128 * 10**9, rounds, costs, "random weights in F32")
+    assert len(text.splitlines()) == 2 + 9 + 1
+    assert "planes: 2.00 x shorter, 300 MB/s to encode, 400 to decode here, tried with" in text
+    assert "5.7 h" in text  # whole, plain: twice 128 GB at 12.5 MB/s
+
+
+def test_everything_is_in_the_json() -> None:
+    measured = a_line()
+    facts = json.loads(json.dumps(as_json(measured, propose(measured), (), ())))
+    assert facts["measured"]["down"]["rate"] == measured.down.rate
+    assert facts["settings"]["timeouts.streaming_ack_wait"]["value"] == 60.0
