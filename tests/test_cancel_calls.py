@@ -52,6 +52,11 @@ TESTED = {
         "test_a_client_that_closes_does_not_wait_for_a_server_that_is_mute",
     ),
     "ClientLink.ask": ("link/test_serving.py", "test_a_cancelled_request_ends_at_both_ends"),
+    **dict.fromkeys(
+        ("ProbeLine.start", "ProbeLine.echo", "ProbeLine.move", "measure"),
+        ("link/test_probe_desk.py", "test_a_token_ends_each_call_of_a_probe"),
+    ),
+    "serve_probe": ("link/test_probe_server.py", "test_a_cancelled_token_ends_it"),
     "run_async": ("link/test_awaiting.py", "test_a_token_of_ones_own_ends_the_call"),
     # requests, and the models that go with them
     "Peer.ask": (
@@ -187,6 +192,12 @@ EXEMPT: dict[str, set[str]] = {
         "Assignment.incoming",
         "Assignment.outgoing",
     },
+    "computes, or notes something, and waits for nobody": {
+        "RoundTrips.of",
+        "SendTransfer.measured_by",
+        "Server.occupied",
+    },
+    "says goodbye to a server, and waits for it for seconds at most": {"ProbeLine.close"},
     "is the token itself": {"CancelToken.check", "CancelToken.pause", "CancelToken.wait"},
     "is the time that waits are measured by; who waits has the token": {"Clock.join", "Clock.wait"},
     "waits for the `close` of a `Server` or a `ClientLink`, and otherwise for seconds at most": {

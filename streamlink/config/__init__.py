@@ -13,12 +13,12 @@ from streamlink.config.link import (
     GrpcConfig,
     LimitsConfig,
     LinkConfig,
-    SecurityConfig,
     StreamConfig,
     TimeoutConfig,
     check_bwlimit,
 )
 from streamlink.config.objects import ObjectLimits
+from streamlink.config.security import SecurityConfig
 from streamlink.config.values import Bwlimit, Names, Patterns, Rules, Seconds, Size, parse_size
 
 __all__ = [

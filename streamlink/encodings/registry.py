@@ -12,6 +12,7 @@ from streamlink.errors import UnknownCodec
 __all__ = [
     "AUTO",
     "known_encodings",
+    "lossless_encodings",
     "lossy_formats",
     "new_codec",
     "offered",
@@ -43,6 +44,11 @@ _LOSSY = {
 def known_encodings() -> tuple[str, ...]:
     """Return the names of all encodings that this end can decode."""
     return (*_CODECS, *_LOSSY)
+
+
+def lossless_encodings() -> tuple[str, ...]:
+    """Return the names of those that any model may be sent in, unchanged."""
+    return tuple(_CODECS)
 
 
 def lossy_formats(rules: Sequence[str]) -> tuple[str, ...]:

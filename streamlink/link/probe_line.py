@@ -157,6 +157,7 @@ class ProbeLine(Closing):
 
         Raises:
             CommunicationTimeout: there was no answer for ``session_timeout``.
+            Cancelled: the token was cancelled.
             StreamlinkError: the session has ended.
         """
         began = self.clock()
@@ -167,6 +168,7 @@ class ProbeLine(Closing):
         """Move models of these sizes (bytes) at the same time, and measure round trips meanwhile.
 
         Raises:
+            Cancelled: the token was cancelled.
             StreamlinkError: one of them failed; the others are ended.
         """
         moving = [_Moving(self._run, way, nbytes, self.clock) for way, nbytes in flows]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamlink.encodings.codec import Codec, Place
-from streamlink.encodings.registry import known_encodings, new_codec
+from streamlink.encodings.registry import lossless_encodings, new_codec
 from streamlink.model.computed import GeneratedModel
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.spec import ModelSpec, TensorSpec
@@ -33,7 +33,7 @@ def _fill(tensor: TensorSpec, start: int, out: npt.NDArray[Any]) -> None:
 
 
 def costs_of(model: ModelSource) -> tuple[EncodingCost, ...]:
-    """Encode some ranges of ``model`` with every encoding there is.
+    """Encode some ranges of ``model`` with every encoding that loses nothing.
 
     Raises:
         StoreError: the model cannot be read.
@@ -41,7 +41,7 @@ def costs_of(model: ModelSource) -> tuple[EncodingCost, ...]:
     places = list(_places(model.spec))
     if not places:
         return ()
-    return tuple(_cost(new_codec(name), model, places) for name in known_encodings())
+    return tuple(_cost(new_codec(name), model, places) for name in lossless_encodings())
 
 
 def _places(spec: ModelSpec) -> Iterator[Place]:

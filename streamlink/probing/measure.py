@@ -47,6 +47,7 @@ def measure(
         tell: called with what is measured next.
 
     Raises:
+        Cancelled: the token of ``line`` was cancelled.
         StreamlinkError: the server or the line failed, or the server has ended the probe.
     """
     began = line.clock()

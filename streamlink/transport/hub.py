@@ -148,8 +148,7 @@ class Hub:
         Raises:
             RuntimeError: it was closed.
             TransportError: a carrier cannot listen; then none does.
-            ValueError: another server or client of this process has another ``memory_bytes`` or
-                ``bwlimit``.
+            ValueError: another end of this process has another ``memory_bytes`` or ``bwlimit``.
         """
         if self._is_closed:
             raise RuntimeError("this server was closed; make another one")
@@ -234,9 +233,9 @@ class Hub:
             self._close_shared()
 
     def _close_shared(self) -> None:
-        memory, bandwidth = self.memory, self._bandwidth
+        shared = self.memory, self._bandwidth
         self.memory = self._bandwidth = None
-        for each in (memory, bandwidth):
+        for each in shared:
             if each is not None:
                 each.close()
 

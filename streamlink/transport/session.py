@@ -77,8 +77,7 @@ class Session:
         is_probe: bool = False,
     ) -> None:
         self.session_id = session_id
-        self.is_probe = is_probe
-        """Whether it only measures the line."""
+        self.is_probe = is_probe  # it only measures the line
         self.peer_name = peer_name
         self.config = config
         self.error: StreamlinkError | None = None
@@ -427,8 +426,8 @@ class Session:
         try:
             serve(self, request)
         except Exception as error:
-            # Such as no thread left to serve it. This thread must not end with that: nobody would
-            # notice the end of the session any more, and the peer would wait for an answer.
+            # Such as no thread left to serve it. This thread goes on: else nobody would notice the
+            # end of the session.
             logger.exception("request %r of %s failed", request.topic, self.peer_name)
             with suppress(LocalProtocolError):  # it was answered before that
                 self.reply(request, error=f"it cannot be served: {type(error).__name__}: {error}")
@@ -480,8 +479,7 @@ class Session:
             numbers, streams = list(self._pending), list(self._streams.values())
             self._streams.clear()
             self._committed.clear()
-        # Without the lock from here on: callbacks of a future run in this thread, and may ask
-        # again.
+        # Without the lock from here on: callbacks of a future run in this thread, and may ask.
         for number in numbers:
             self._settle(number, error)
         is_goodbye = error.code is AbortCode.GOODBYE

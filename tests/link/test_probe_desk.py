@@ -11,6 +11,7 @@ from streamlink.clock import running_time
 from streamlink.config import LimitsConfig, LinkConfig, StreamConfig
 from streamlink.errors import (
     AbortCode,
+    Cancelled,
     ConnectFailed,
     RequestRefused,
     StreamAborted,
@@ -24,6 +25,7 @@ from streamlink.link.probe_wire import BEGIN, ECHO, MAX_PROBE_BYTES, UP
 from streamlink.link.receive_transfer import KnownSpecs
 from streamlink.link.send_model import send_model
 from streamlink.link.server import Server
+from streamlink.probing import measure
 from streamlink.protocol.frames import Attempt, Reply
 from streamlink.transport.connect import dial
 from streamlink.transport.dialer import Dialer
@@ -58,6 +60,22 @@ def test_a_probe_measures_round_trips_and_models_either_way(server: Server) -> N
         assert each.seconds > 0
         assert each.resumes == 0
         assert all(0 < done <= each.nbytes for _, done in each.samples)
+
+
+def test_a_token_ends_each_call_of_a_probe(server: Server) -> None:
+    cancel = CancelToken()
+    with ProbeLine(server.address, cancel=cancel) as line:
+        cancel.cancel("enough")
+        with pytest.raises(Cancelled, match="enough"):
+            line.echo()
+        with pytest.raises(Cancelled, match="enough"):
+            line.move([("down", 1000)])
+        with pytest.raises(Cancelled, match="enough"):
+            line.move([("up", 1000)])
+        with pytest.raises(Cancelled, match="enough"):
+            measure(line, address=server.address)
+    with pytest.raises(Cancelled, match="enough"), ProbeLine(server.address, cancel=cancel):
+        pytest.fail("it has begun")
 
 
 def test_the_server_tells_its_settings(server: Server) -> None:
