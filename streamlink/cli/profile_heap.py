@@ -151,6 +151,9 @@ def _experiment(kind: Kind) -> Callable[..., None]:
             ),
         ] = Path("memory_profiles"),
         timeout: Annotated[float, typer.Option(help="Seconds for each run of a version.")] = 3600.0,
+        end_timeout: Annotated[
+            float, typer.Option(min=0, help="Seconds until a process that was stopped is killed.")
+        ] = 60.0,
         no_plots: Annotated[
             bool, typer.Option("--no-plots", help="Draw no pictures in the analysis.")
         ] = False,
@@ -186,8 +189,8 @@ def _experiment(kind: Kind) -> Callable[..., None]:
             require_analysis(plots=not no_plots)
         analyzes = find_spec("memray") is not None and not no_analysis
         folder, failures = _series(
-            experiment, names, repeats, output_dir, timeout, plain=plain, analyzes=analyzes,
-            plots=not no_plots,
+            experiment, names, repeats, output_dir, timeout, end_timeout, plain=plain,
+            analyzes=analyzes, plots=not no_plots,
         )  # fmt: skip
         typer.echo(f"results: {folder}")
         if failures:
@@ -242,6 +245,7 @@ def _series(
     repeats: int,
     parent: Path,
     timeout: float,
+    end_timeout: float,
     *,
     plain: bool,
     analyzes: bool,
@@ -258,6 +262,7 @@ def _series(
                 names,
                 repeats=repeats,
                 timeout_seconds=timeout,
+                end_seconds=end_timeout,
                 progress=_show,
                 profiled=(False,) if plain else (True, False),
             )

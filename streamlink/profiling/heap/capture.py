@@ -1,6 +1,6 @@
-"""Watches the memory of this process: memray's tracker, samples of what is resident, collections.
+"""Watches the memory of this process: memray's tracker, and samples of what is resident.
 
-The samples come from a thread that sleeps in between. All begin at the base: after the imports,
+The samples come from a thread that sleeps in between. Both begin at the base: after the imports,
 before the first byte of a model.
 """
 
@@ -56,7 +56,7 @@ class Capture:
         self.digest = ""
         self._base = 0
         self._sampler = _Sampler()
-        self._collections = _Collections()
+        self._collections = 0
         self._profile: str | None = None
         self._tracker: AbstractContextManager[object] = nullcontext()
 
@@ -73,7 +73,7 @@ class Capture:
             self._track()
         self._base = resident_bytes()
         self._sampler.start()
-        self._collections.start()
+        self._collections = _collections()
         return self
 
     def __exit__(
@@ -82,7 +82,6 @@ class Capture:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._collections.stop()
         self._sampler.stop()
         peak = peak_bytes()
         self._tracker.__exit__(None, None, None)
@@ -145,8 +144,7 @@ class Capture:
             model_bytes=self.model_bytes,
             samples=self._sampler.samples,
             rounds=self.rounds,
-            collections=self._collections.count,
-            collection_seconds=self._collections.seconds,
+            collections=_collections() - self._collections,
             error=_sentence(error),
             digest=self.digest,
         )
@@ -165,29 +163,13 @@ def _begins(path: Path, with_: bytes) -> bool:
         return file.read(len(with_)) == with_
 
 
-class _Collections:
-    """Counts the garbage collections of this process, and how long they took.
+def _collections() -> int:
+    """Return how often Python's garbage collector has run.
 
-    The interpreter calls back from the thread that collects, while it holds the lock: one at once.
+    Not by ``gc.callbacks``: an exception that a signal raises in one is swallowed, so Ctrl-C could
+    be lost there.
     """
-
-    def __init__(self) -> None:
-        self.count, self.seconds = 0, 0.0
-        self._began: float | None = None
-
-    def start(self) -> None:
-        gc.callbacks.append(self._note)
-
-    def stop(self) -> None:
-        gc.callbacks.remove(self._note)
-
-    def _note(self, phase: str, info: object) -> None:
-        now = time.perf_counter()
-        if phase == "start":
-            self._began = now
-        elif self._began is not None:  # else it had begun before us
-            self.count += 1
-            self.seconds += now - self._began
+    return sum(generation["collections"] for generation in gc.get_stats())
 
 
 class _Sampler:

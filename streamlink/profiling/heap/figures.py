@@ -37,7 +37,6 @@ class Measure(StrEnum):
     OVER_ALONE = "resident_over_training_alone_bytes"
     ROUND = "round_seconds"
     PROFILED_ROUND = "round_under_memray_seconds"
-    COLLECTING = "garbage_collection_seconds"
     COLLECTIONS = "garbage_collections"
 
     @property
@@ -61,7 +60,6 @@ _LABELS = {
     Measure.OVER_ALONE: "resident peak over training alone",
     Measure.ROUND: "time of a round",
     Measure.PROFILED_ROUND: "time of a round under memray",
-    Measure.COLLECTING: "time in garbage collections",
     Measure.COLLECTIONS: "garbage collections",
 }
 
@@ -169,8 +167,7 @@ def _measured(each: Observation) -> Iterator[tuple[Measure, float]]:
     if record.rounds:
         seconds = statistics.median(each.seconds for each in record.rounds)
         yield (Measure.PROFILED_ROUND if profiled else Measure.ROUND), seconds
-    if not profiled and record.collection_seconds is not None and record.collections is not None:
-        yield Measure.COLLECTING, record.collection_seconds
+    if not profiled and record.collections is not None:
         yield Measure.COLLECTIONS, record.collections
 
 

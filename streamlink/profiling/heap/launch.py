@@ -28,11 +28,15 @@ Progress = Callable[[Mapping[str, Any]], object]
 
 _ROLE = "streamlink.profiling.heap.roles"
 _LAST_BYTES = 2000
-_END_SECONDS = 60.0  # memray compresses its file at the end
 
 
 def run_job(
-    server: Order | None, clients: Sequence[Order], *, timeout_seconds: float, progress: Progress
+    server: Order | None,
+    clients: Sequence[Order],
+    *,
+    timeout_seconds: float,
+    end_seconds: float,
+    progress: Progress,
 ) -> None:
     """Run one job to its end.
 
@@ -41,6 +45,8 @@ def run_job(
             train without one.
         clients: what each process of clients does; with gRPC the server's address is filled in.
         timeout_seconds: after which all processes are ended.
+        end_seconds: how long a process may then take to end, before it is killed; memray compresses
+            its file at the end.
         progress: called as the job advances.
 
     Raises:
@@ -48,7 +54,8 @@ def run_job(
         KeyboardInterrupt: the same.
     """
     any_one = server or clients[0]
-    job = _Job(any_one.run / "logs", _job_name(any_one), time.monotonic() + timeout_seconds)
+    end_at = time.monotonic() + timeout_seconds
+    job = _Job(any_one.run / "logs", _job_name(any_one), end_at, end_seconds)
     with ExitStack() as stack:
         stack.callback(job.end)
         if server is not None and server.experiment.carrier == "mpi":
@@ -110,9 +117,9 @@ class _Process:
                 self.failed = self.failed or f"{each['who']}: {each['text']}"
         return events if data or events else None
 
-    def outcome(self) -> str:
-        """Wait for its end; return why it failed, or nothing."""
-        code = self.process.wait(_END_SECONDS)
+    def outcome(self, seconds: float) -> str:
+        """Wait for its end, so long at most; return why it failed, or nothing."""
+        code = self.process.wait(seconds)
         if code == 0:
             return ""
         text = self.failed or f"{self.name} {_ending(code)}"
@@ -136,9 +143,10 @@ class _Process:
 class _Job:
     """The processes of one job."""
 
-    def __init__(self, logs: Path, name: str, end_at: float) -> None:
+    def __init__(self, logs: Path, name: str, end_at: float, end_seconds: float) -> None:
         logs.mkdir(parents=True, exist_ok=True)
-        self._logs, self._name, self._end_at = logs, name, end_at
+        self._logs, self._name = logs, name
+        self._end_at, self._end_seconds = end_at, end_seconds
         self._processes: list[_Process] = []
         self._selector = selectors.DefaultSelector()
 
@@ -176,14 +184,14 @@ class _Job:
         """End all that still run."""
         for each in reversed(self._processes):  # a client whose server is gone would complain
             each.end()
-        until = time.monotonic() + _END_SECONDS
+        until = time.monotonic() + self._end_seconds
         for each in self._processes:
             each.reap(until)
         self._selector.close()
 
     def _over(self, process: _Process) -> None:
         try:
-            failure = process.outcome()
+            failure = process.outcome(self._end_seconds)
         except subprocess.TimeoutExpired:
             failure = f"{process.name} closed its output and did not end"
         if failure:

@@ -58,7 +58,6 @@ class ProcessRecord(BaseModel):
     and differ by where it waits; it has none."""
     collections: NonNegativeInt | None = None
     """How often Python's garbage collector ran; ``None`` in records that do not count it."""
-    collection_seconds: float | None = Field(default=None, ge=0)
     error: str | None
     """Why the process failed; ``None`` if it did its work."""
     digest: str = ""

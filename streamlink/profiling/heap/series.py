@@ -35,6 +35,7 @@ def run_series(
     *,
     repeats: int,
     timeout_seconds: float,
+    end_seconds: float,
     progress: Progress,
     profiled: Sequence[bool] = (True, False),
 ) -> list[str]:
@@ -52,7 +53,17 @@ def run_series(
         # In turn: whatever changes on the machine changes for all versions.
         jobs = itertools.product(range(1, repeats + 1), versions, profiled)
         runs = (
-            _job(folder, experiment, version, repeat, each, start, timeout_seconds, progress)
+            _job(
+                folder,
+                experiment,
+                version,
+                repeat,
+                each,
+                start,
+                timeout_seconds,
+                end_seconds,
+                progress,
+            )
             for repeat, version, each in jobs
         )
         return [failure for failure in runs if failure]
@@ -70,6 +81,7 @@ def _job(
     profiled: bool,
     start: Path,
     timeout_seconds: float,
+    end_seconds: float,
     progress: Progress,
 ) -> str:
     def order(**facts: Any) -> Order:
@@ -96,7 +108,13 @@ def _job(
     name = f"{version}, repeat {repeat}{', profiled' if profiled else ''}"
     progress({"who": "series", "event": "begin", "name": name})
     try:
-        run_job(server, clients, timeout_seconds=timeout_seconds, progress=progress)
+        run_job(
+            server,
+            clients,
+            timeout_seconds=timeout_seconds,
+            end_seconds=end_seconds,
+            progress=progress,
+        )
     except ExperimentError as error:
         progress({"who": "series", "event": "failed", "text": str(error)})
         return str(error)

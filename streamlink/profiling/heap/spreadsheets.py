@@ -22,8 +22,7 @@ _PEAKS = (
     *("carrier", "role", "process", "version", "repeat", "under_memray", "profile"),
     *("allocator_peak_bytes", "allocated_bytes", "allocations"),
     *("resident_base_bytes", "resident_peak_bytes", "resident_over_base_bytes"),
-    *("model_bytes", "rounds", "garbage_collections", "garbage_collection_seconds"),
-    *("is_compared", "fault"),
+    *("model_bytes", "rounds", "garbage_collections", "is_compared", "fault"),
 )
 _COMPARISON = (
     *("carrier", "role", "process", "measure", "version", "runs", "value"),
@@ -76,7 +75,7 @@ def _peak(each: Observation) -> Sequence[object]:
             )
         ),
         *(
-            ("", "", "", "", "", "", "")
+            ("", "", "", "", "", "")
             if record is None
             else (
                 record.base_bytes,
@@ -85,7 +84,6 @@ def _peak(each: Observation) -> Sequence[object]:
                 record.model_bytes,
                 len(record.rounds),
                 _or_empty(record.collections),
-                _or_empty(record.collection_seconds),
             )
         ),
         each.is_whole and (allocations is None or allocations.fault is None),
@@ -118,5 +116,5 @@ def _who(each: Observation) -> tuple[object, ...]:
     )
 
 
-def _or_empty(value: float | None) -> object:
+def _or_empty(value: int | None) -> object:
     return "" if value is None else value

@@ -34,6 +34,7 @@ def run(folder: Path, *versions: str, tensors: int, profiled: bool) -> dict[str,
         versions,
         repeats=1,
         timeout_seconds=600.0,
+        end_seconds=600.0,
         progress=lambda event: None,
         profiled=(profiled,),
     )

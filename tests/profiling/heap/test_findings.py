@@ -102,13 +102,11 @@ def test_garbage_collections_are_counted_without_memray_and_where_they_were_note
 ) -> None:
     findings = found(
         tmp_path,
-        a_record(collections=3, collection_seconds=0.25),
-        a_record(profiled=True, collections=90, collection_seconds=9.0),
+        a_record(collections=3),
+        a_record(profiled=True, collections=90),
         a_record("optimized"),  # by a version that did not count
     )
-    assert findings.collections() == [
-        "server, original: 0.250 s in 3 collections (median of 1 run)"
-    ]
+    assert findings.collections() == ["server, original: 3 collections (median of 1 run)"]
 
 
 def test_a_client_is_also_compared_by_what_exceeds_its_training(tmp_path: Path) -> None:

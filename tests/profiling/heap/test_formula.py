@@ -45,7 +45,7 @@ def test_the_formula_is_near_what_a_job_needs(tmp_path: Path) -> None:
     )
     failures = run_series(
         tmp_path, experiment, ("original", "optimized"), repeats=1, timeout_seconds=250,
-        progress=lambda _: None, profiled=(False,),
+        end_seconds=250, progress=lambda _: None, profiled=(False,),
     )  # fmt: skip
     assert not failures
     found = find(read_run(tmp_path, None))

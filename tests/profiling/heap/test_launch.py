@@ -40,7 +40,13 @@ def experiment(**options: Any) -> Experiment:
 
 
 def run(folder: Path, made: Experiment, *versions: str, **options: Any) -> list[str]:
-    found = {"repeats": 1, "timeout_seconds": 300.0, "progress": lambda event: None, **options}
+    found = {
+        "repeats": 1,
+        "timeout_seconds": 300.0,
+        "end_seconds": 300.0,
+        "progress": lambda event: None,
+        **options,
+    }
     return run_series(folder, made, versions, **found)
 
 
@@ -125,6 +131,7 @@ def test_a_job_that_takes_too_long_is_ended_and_named(tmp_path: Path) -> None:
 @processes
 def test_a_command_that_is_interrupted_leaves_no_process_and_what_it_has(tmp_path: Path) -> None:
     words = ["profile", "synthetic", "--model-size", "4MiB", "--rounds", "100000"]
+    words += ["--end-timeout", "500"]  # beside a busy neighbour each may need its time
     command = [sys.executable, "-m", "streamlink", *words, "--output-dir", str(tmp_path)]
     process = subprocess.Popen(
         command, cwd=REPOSITORY, env=environment(), stderr=subprocess.PIPE, text=True
@@ -135,7 +142,7 @@ def test_a_command_that_is_interrupted_leaves_no_process_and_what_it_has(tmp_pat
             break
     process.send_signal(signal.SIGINT)
     rest = process.stderr.read()
-    assert process.wait(120) == 130, rest
+    assert process.wait(500) == 130, rest
     process.stderr.close()
     (folder,) = (tmp_path / "synthetic").iterdir()
     assert clients_of(folder) == []
