@@ -44,7 +44,7 @@ def memory_pictures(rows: Sequence[Row], folder: Path) -> list[Picture]:
             continue
         largest = max((run.case.payload for run in runs), key=lambda each: each.size_bytes)
         of_largest = [run for run in runs if run.case.payload == largest]
-        # The most memory first: the panels of a row have the scale of its first one.
+        # The most memory first: panels of a row share their scale, so those of small ones are low.
         panels = [_memory(run) for run in sorted(of_largest, key=_peak, reverse=True)]
         path = folder / f"memory-{number}.png"
         draw_lines(path, *panels, columns=3)

@@ -8,8 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["Bars", "Lines", "Point", "draw_bars", "draw_lines", "draw_points"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Bars", "Lines", "Point", "draw_bars", "draw_lines", "draw_points", "line_figure"]
 
 _COLORS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860")
 _DPI = 110
@@ -89,7 +93,12 @@ def draw_points(path: Path, title: str, x_unit: str, y_unit: str, points: Sequen
 
 
 def draw_lines(path: Path, *panels: Lines, columns: int = 2) -> None:
-    """Write a PNG with the panels in rows of ``columns``.
+    """Write a PNG with the panels in rows of ``columns``, as ``line_figure`` makes them."""
+    line_figure(*panels, columns=columns).savefig(path, format="png", dpi=_DPI)
+
+
+def line_figure(*panels: Lines, columns: int = 2) -> Figure:
+    """Return the panels in rows of ``columns``.
 
     Panels of one row with the same unit share the scale of y, so that heights can be compared.
     """
@@ -98,12 +107,16 @@ def draw_lines(path: Path, *panels: Lines, columns: int = 2) -> None:
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(6.2 * columns, 3.4 * rows), layout="constrained")
     is_same = len({each.y_unit for each in panels}) == 1
-    axes = figure.subplots(rows, columns, squeeze=False, sharey="row" if is_same else False).flat
+    grid = figure.subplots(rows, columns, squeeze=False, sharey="row" if is_same else False)
+    axes = list(grid.flat)
     for axis, panel in zip(axes, panels, strict=False):
         _lines(axis, panel)
-    for axis in list(axes)[len(panels) :]:
+    # Once all lines are there: it fixes the scale, which a row shares.
+    for axis in axes[: len(panels)]:
+        axis.set_ylim(bottom=0)
+    for axis in axes[len(panels) :]:
         axis.set_visible(False)
-    figure.savefig(path, format="png", dpi=_DPI)
+    return figure
 
 
 def _lines(axis: object, panel: Lines) -> None:
@@ -120,7 +133,6 @@ def _lines(axis: object, panel: Lines) -> None:
     axis.set_title(panel.title, fontsize=11)
     axis.set_xlabel(panel.x_unit)
     axis.set_ylabel(panel.y_unit)
-    axis.set_ylim(bottom=0)
     axis.grid(alpha=0.25)
     if panel.series:
         axis.legend(fontsize=8)
