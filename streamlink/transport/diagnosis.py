@@ -25,6 +25,13 @@ DIAGNOSIS_SECONDS = 3.0
 
 _NO_TLS = "handshake|verif|certificate|peer name"  # in what gRPC says of a failed connection
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"  # and empty settings
+_SETTINGS = b"\4"  # the type of a frame
+_MOST_SAID, _SHOWN = 64, 24
+_STRANGERS = {
+    b"SSH-": "as an SSH server does",
+    b"HTTP/": "as a web server does",
+    b"<": "as a web server does",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,8 @@ def diagnose(address: str, security: SecurityConfig) -> Finding | None:
     with line:
         if _has_tls(security):
             return _tls_fault(line, host, security, until)
-        return _plain_fault(line, until)
+        found = _plain_fault(line, until)
+    return found or _stranger(host, int(port), until)
 
 
 def _tls_fault(
@@ -179,9 +187,31 @@ def _plain_fault(line: socket.socket, until: float) -> Finding | None:
         # Only TLS answers with an alert, such as one that asks for our certificate.
         if "ALERT" not in (error.reason or ""):
             return None
+    except TimeoutError:
+        return Finding(
+            "what is there accepts connections and says nothing; is it a streamlink server?"
+        )
     except OSError:
         return None
     return Finding("it speaks TLS and no plain text; name the CA of its certificate (security.ca)")
+
+
+def _stranger(host: str, port: int, until: float) -> Finding | None:
+    """Return what answers in place of a server; None: HTTP/2 does, or nothing."""
+    try:
+        with socket.create_connection((host, port), max(0.01, until - time.monotonic())) as line:
+            line.sendall(_GREETING)
+            said = line.recv(_MOST_SAID)
+    except OSError:
+        return None
+    # Every server of HTTP/2 begins with its settings.
+    if not said or said[3:4] == _SETTINGS:
+        return None
+    known = (name for begin, name in _STRANGERS.items() if said.startswith(begin))
+    return Finding(
+        f"what is there is no streamlink server: it answers {next(known, 'otherwise')} "
+        f"({said[:_SHOWN]!r})"
+    )
 
 
 def _limit(line: socket.socket, until: float) -> None:

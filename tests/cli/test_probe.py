@@ -149,16 +149,20 @@ def answering(greeting: bytes, answer: bytes) -> Iterator[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("greeting", "answer"),
+    ("greeting", "answer", "said"),
     [
-        (b"", b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"),
-        (b"SSH-2.0-OpenSSH_9.6\r\n", b""),
-        (b"", b""),
+        (
+            b"",
+            b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
+            "no streamlink server: it answers as a web server does",
+        ),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", b"", "no streamlink server: it answers as an SSH server does"),
+        (b"", b"", "accepts connections and says nothing"),
     ],
     ids=["http", "ssh", "silent"],
 )
 def test_what_is_no_streamlink_server_is_reported_in_one_line(
-    greeting: bytes, answer: bytes
+    greeting: bytes, answer: bytes, said: str
 ) -> None:
     with answering(greeting, answer) as where:
         result = CliRunner().invoke(
@@ -167,6 +171,7 @@ def test_what_is_no_streamlink_server_is_reported_in_one_line(
     assert result.exit_code == 1
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"error: no server answers at {where}")
+    assert said in line
 
 
 def test_a_closed_port_is_reported_at_once() -> None:

@@ -67,6 +67,36 @@ def test_a_plain_client_learns_from_an_alert_that_the_server_speaks_tls() -> Non
         assert diagnose(address, SecurityConfig()) is None
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "as an SSH server does (b'SSH-2.0-OpenSSH_9.6"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "as a web server does"),
+        (b"* OK IMAP4 ready\r\n", "otherwise (b'* OK IMAP4"),
+    ],
+)
+def test_a_plain_client_learns_which_other_program_answers(answer: bytes, said: str) -> None:
+    # Two connections: one that tries TLS, and one that looks at what is said in plain text.
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(WAIT)
+
+        def serve() -> None:
+            for _ in range(2):
+                line, _ = listener.accept()
+                with line, suppress(ConnectionError):
+                    line.recv(4096)
+                    line.sendall(answer)
+                    line.recv(4096)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        finding = diagnose(f"127.0.0.1:{listener.getsockname()[1]}", SecurityConfig())
+        thread.join(WAIT)
+    assert finding is not None
+    assert said in finding.what
+    assert not finding.is_identity
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "unix:/nowhere", "unix-abstract:none", "none"])
 def test_nothing_is_found_where_nobody_answers(address: str) -> None:
     assert diagnose(address, TLS) is None
