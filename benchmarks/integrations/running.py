@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import threading
@@ -176,12 +175,16 @@ class Running:
     def close(self) -> None:
         """End everything of this case that is still there, by id."""
         self._closing = True
+        orphans = []
         for pid in processes_of(self.name):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            with suppress(psutil.NoSuchProcess):
+                orphans.append(psutil.Process(pid))
+                orphans[-1].kill()
         for processes in self._processes.values():
             for each in processes:
                 each.wait()
+        # What they have left behind is not ours to wait for by ``wait``: it has another parent.
+        psutil.wait_procs(orphans, LEFT_SECONDS)
 
     def left_behind(self, seconds: float) -> list[str]:
         """Return the command lines of what still runs ``seconds`` from now; ended means none."""

@@ -27,7 +27,8 @@ def test_a_steady_line_has_its_rate_and_its_start(
     found = speed_of([(samples[-1][1], start + seconds, samples)])
     assert found.rate == pytest.approx(rate, rel=0.02)
     assert found.start_seconds == pytest.approx(start, abs=0.03 * seconds + 1e-9)
-    assert found.seconds_for(samples[-1][1]) == pytest.approx(start + seconds, rel=1e-6)
+    # Bytes are whole numbers: of a slow line a part of one is missing.
+    assert found.seconds_for(samples[-1][1]) == pytest.approx(start + seconds, rel=0.01)
 
 
 @given(RATES, RATES, st.floats(1.0, 5.0))

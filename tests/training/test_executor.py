@@ -64,16 +64,34 @@ def run(
     **server: Any,
 ) -> tuple[str, Mapping[str, float]]:
     """Run a job with two clients; return the last model's digest and its metrics."""
+    store = begun(folder, initial, code)
+    metrics = trained(store, order, own, code, **server)
+    return digest_of(store), metrics
+
+
+def begun(folder: Path, initial: ModelSettings, code: CodeFolder | None = None) -> SafetensorsStore:
+    """Return a new store with the model that a job begins with."""
     store = SafetensorsStore(folder / f"model-{len(list(folder.iterdir()))}")
     write_initial(initial, store, code=code)
+    return store
+
+
+def trained(
+    store: SafetensorsStore,
+    order: ClientOrder,
+    own: ClientSettings,
+    code: CodeFolder | None = None,
+    num_clients: int = 2,
+    **server: Any,
+) -> Mapping[str, float]:
+    """Run a job with so many clients; return its last metrics."""
     clients = {}
-    for index in range(2):
-        data = DataSettings(kwargs={"num_clients": 2, "client_id": index})
+    for index in range(num_clients):
+        data = DataSettings(kwargs={"num_clients": num_clients, "client_id": index})
         settings = own.model_copy(update={"data": data})
         clients[f"Client{index}"] = (settings, TrainingExecutor(settings, code=code))
-    job = ServerSettings(order=order, num_rounds=2, **server)
-    reports = run_job(job, store, clients)
-    return digest_of(store), reports[-1].metrics
+    job = ServerSettings(order=order, num_rounds=2, num_clients=num_clients, **server)
+    return run_job(job, store, clients)[-1].metrics
 
 
 def test_every_way_to_hold_a_model_trains_the_same_bits(tmp_path: Path, code: CodeFolder) -> None:
@@ -197,10 +215,13 @@ def test_each_switch_of_a_client_costs_what_it_copies(tmp_path: Path) -> None:
         comm = own.comm.model_copy(update={"model_chunk_size": MiB // 2})
         own = own.model_copy(update={"comm": comm})
         served = CommSettings(model_chunk_size=MiB // 2)
-        return peak_bytes(lambda: run(tmp_path, order, own, initial=synthetic, comm=served))
+        store = begun(tmp_path, synthetic)  # which holds more than what is measured
+        return peak_bytes(lambda: trained(store, order, own, num_clients=1, comm=served))
 
     # PyTorch's memory is not counted: only what is held beside the two modules.
+    peak(ClientSettings())  # modules are imported in the first job, and count as well
     direct = peak(ClientSettings())
-    # At both clients: a copy of what came; three copies of a message each way.
-    assert peak(ClientSettings(optimize_memory=False)) > direct + 1.8 * size
-    assert peak(ClientSettings(comm=CommSettings(optimize_memory=False))) > direct + 10 * size
+    # A copy of what came, which is there when windows are not at their fullest.
+    assert peak(ClientSettings(optimize_memory=False)) > direct + 0.5 * size
+    # Four copies of a message while it is made to be sent, less what a direct way holds then.
+    assert peak(ClientSettings(comm=CommSettings(optimize_memory=False))) > direct + 3 * size
