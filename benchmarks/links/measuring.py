@@ -29,7 +29,7 @@ from benchmarks.stats import commit, environment
 __all__ = ["limit_seconds", "measure", "python_of"]
 
 START_SECONDS = 300.0
-"""For processes to be there, on a busy machine."""
+"""How long processes may take to start, on a busy machine (seconds)."""
 SLOWEST_BYTES_PER_SECOND = 20e6
 """A peer may be slower than the line, but not than this."""
 ROLES = ("send", "receive")

@@ -42,7 +42,7 @@ class Counting(Protocol):
         """The kind of this machine."""
 
     def counts(self, outcome: Run) -> bool:
-        """Tell whether a run of before ran what would be run now."""
+        """Tell whether an earlier run used the code that would run now."""
 
 
 def left_to_do(plan: Plan, known: Iterable[Run], here: Counting) -> list[Case]:

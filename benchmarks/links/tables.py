@@ -96,7 +96,7 @@ class Row:
 
 
 def rows_of(runs: Iterable[Run]) -> list[Row]:
-    """Return a row for each case, in the order of the first runs, those of a line together."""
+    """Return a row for each case, grouped by line and model, in the order of their first runs."""
     found: dict[Case, list[Run]] = {}
     for run in runs:
         found.setdefault(run.case, []).append(run)

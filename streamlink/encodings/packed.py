@@ -161,7 +161,7 @@ class Packed(ABC):
             at = stop
 
     def _whole_blocks(self, segment: Segment) -> tuple[int, int]:
-        """Return which bytes of the tensor, in the segment, are whole blocks."""
+        """Return the bytes of the tensor that are whole blocks in this segment: start and stop."""
         tensor = segment.tensor
         if tensor.dtype not in self.dtypes:
             return segment.start, segment.start

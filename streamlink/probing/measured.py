@@ -42,7 +42,7 @@ class Measured:
     is_encrypted: bool
     idle: RoundTrips
     loaded: RoundTrips
-    """While models moved, in either direction or both."""
+    """Round trips while models moved, in one direction or in both."""
     down: Speed
     """Alone, over one connection."""
     up: Speed
