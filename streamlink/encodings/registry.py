@@ -22,13 +22,14 @@ __all__ = [
 AUTO = "auto"
 """In place of names: encodings that suit most models, where the line is slow enough for them."""
 
-_AUTO_ENCODINGS = ("planes",)
+_AUTO_ENCODINGS = ("delta", "planes")
 
 # "module:class" by the name that travels. A module is imported when its encoding is first used, so
 # that it costs nothing where it is not.
 _CODECS = {
     "zstd": "streamlink.encodings.zstd:Zstd",
     "planes": "streamlink.encodings.planes:Planes",
+    "delta": "streamlink.encodings.delta:Delta",
 }
 
 
