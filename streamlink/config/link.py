@@ -120,6 +120,21 @@ class StreamConfig(Settings):
     update of this client (error feedback); unset: it is lost. Price: disk space for the tensors
     that are rounded, twice while an update is sent."""
 
+    kept: Path | None = None
+    """Directory that keeps the models of rounds, so that both ends can send the differences from
+    one that the other has, too; unset: nothing is kept. It needs ``encodings`` with ``delta`` or
+    ``auto`` at the end that sends, and a directory at both. Price: disk space for
+    ``kept_versions`` models and one that is being written, at a server one more."""
+
+    # A stream may name eight bases (``protocol.limits``), and a server keeps one more than this.
+    kept_versions: int = Field(default=1, ge=1, le=7)
+    """How many models are kept there, the newest (count); a server also keeps the one of the round
+    that runs. With clients that are not asked in each round, more are of use."""
+
+    kept_bytes: Size = Field(default=256 << 30, ge=0)
+    """Most disk space for the models that are kept there (bytes); one that does not fit is not
+    kept, and travels whole the next time."""
+
     max_repairs: int = Field(default=3, ge=0, le=100)
     """How often one damaged chunk is requested again before the stream fails (count)."""
 
@@ -137,6 +152,11 @@ class StreamConfig(Settings):
             raise ValueError(
                 "error_feedback keeps what lossy_up loses, and lossy_up is not set; set lossy_up, "
                 "such as *=int8, or omit error_feedback"
+            )
+        if self.kept is not None and self.lossy_down:
+            raise ValueError(
+                "kept has models as they are, and lossy_down sends them rounded, so no difference "
+                "from one would be small; omit kept or lossy_down"
             )
         if "none" in self.data_listen and len(self.data_listen) > 1:
             raise ValueError(f"data_listen ({', '.join(self.data_listen)}): none stands alone")

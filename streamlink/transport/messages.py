@@ -19,6 +19,7 @@ from streamlink.protocol import frames as f
 from streamlink.protocol.limits import (
     DATA_KEY_BYTES,
     MAX_ACK_RANGES,
+    MAX_BASES,
     MAX_CARRIER_NAME,
     MAX_DATA_PORTS,
     MAX_ENCODINGS,
@@ -192,6 +193,12 @@ def _encodings(names: Any) -> tuple[str, ...]:
     return tuple(map(_text, names))
 
 
+def _bases(digests: Any) -> tuple[str, ...]:
+    if len(digests) > MAX_BASES:
+        raise RemoteProtocolError(f"received {len(digests)} bases; the most are {MAX_BASES}")
+    return tuple(map(_text, digests))
+
+
 def _data_ports(ports: Any) -> tuple[f.DataPort, ...]:
     if len(ports) > MAX_DATA_PORTS:
         raise RemoteProtocolError(
@@ -270,6 +277,8 @@ _TRANSFER_ENCODERS: dict[type, Callable[[Any], Any]] = {
             encodings=x.encodings,
             extent=_pb_extent(x.extent),
             norm=x.update.norm,
+            bases=x.bases,
+            is_kept=x.is_kept,
         )
     ),
     f.Accept: lambda x: _T(
@@ -280,6 +289,7 @@ _TRANSFER_ENCODERS: dict[type, Callable[[Any], Any]] = {
             wants_spec=x.wants_spec,
             ranges=_flat(x.ranges),
             encodings=x.encodings,
+            base=x.base,
         )
     ),
     f.SpecPage: lambda x: _T(spec_page=pb.SpecPage(number=x.number, body=x.body)),
@@ -316,6 +326,8 @@ _TRANSFER_DECODERS: dict[str, Callable[[Any, int], f.TransferFrame]] = {
         m.is_resumed,
         _encodings(m.encodings),
         _extent(m, "extent"),
+        _bases(m.bases),
+        m.is_kept,
     ),
     "accept": lambda m, _: f.Accept(
         m.received,
@@ -324,6 +336,7 @@ _TRANSFER_DECODERS: dict[str, Callable[[Any, int], f.TransferFrame]] = {
         m.wants_spec,
         _ranges(m.ranges),
         _encodings(m.encodings),
+        _text(m.base),
     ),
     "spec_page": lambda m, _: f.SpecPage(m.number, m.body),
     "repair": lambda m, _: f.Repair(m.sequence),
