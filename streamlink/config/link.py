@@ -95,8 +95,9 @@ class StreamConfig(Settings):
     encodings: Names = ()
     """Encodings that models are sent in where the receiver knows them, the best first: ``planes``
     (byte planes and zstd, for floating point numbers) or ``zstd``; each range that does not shrink
-    travels plain. ``auto``: ``planes``, where what the line carries and this end's processor
-    encodes shows that a range arrives sooner so. What is received needs no setting. Price: two more
+    travels plain; ``delta`` sends differences from a model that both ends have ``kept``. ``auto``:
+    ``delta`` and ``planes``, where what the line carries and this end's processor encodes shows
+    that a range arrives sooner so. What is received needs no setting. Price: two more
     chunks at each end, and what an encoder keeps (about 2 MiB)."""
 
     bwlimit: Bwlimit = ""
@@ -191,14 +192,16 @@ class StreamConfig(Settings):
 
         The four: one being serialized, one inside the carrier, one being read, one being consumed.
         With encodings two more: one that is encoded, or decoded, beside its other form, and its
-        byte planes. With lossy formats four more: what was read, the same rounded, and its packed
-        form, once in pieces.
+        byte planes. With ``kept`` three more: the same range of a kept version, how the two differ,
+        and that in byte planes. With lossy formats four more: what was read, the same rounded, and
+        its packed form, once in pieces.
         """
         return self.window_bytes + self._copies * self.chunk_bytes
 
     @property
     def _copies(self) -> int:
-        return 4 + 2 * bool(self.encodings) + 4 * bool(self.lossy_down or self.lossy_up)
+        is_lossy, keeps = bool(self.lossy_down or self.lossy_up), self.kept is not None
+        return 4 + 2 * bool(self.encodings) + 3 * keeps + 4 * is_lossy
 
     def price_of(self, window_bytes: int) -> int:
         """Return what a window costs of ``memory_bytes`` (bytes): see ``stream_bytes``.
