@@ -21,6 +21,7 @@ from benchmarks import (
     cuts,
     duplex,
     executors,
+    finetune,
     flat,
     flips,
     lossy,
@@ -54,6 +55,7 @@ PROGRAMS: dict[str, Callable[..., Result]] = {
     "crowd": crowd.run,
     "strategies": strategies.run,
     "lossy": lossy.run,
+    "finetune": finetune.run,
     "cuts": cuts.run,
     "slow": slow.run,
     "bwlimit": bwlimit.run,
@@ -69,8 +71,8 @@ PROGRAMS: dict[str, Callable[..., Result]] = {
     "rawline": reference.run,
     "longline": beside.run,
 }
-# Half an hour; those that judge nothing; and those that need root, one of them an hour.
-LEFT_OUT = ("soak", "peers", "probe", "chunk", "raw", "line", "rawline", "longline")
+# Half an hour each; those that judge nothing; and those that need root, one of them an hour.
+LEFT_OUT = ("soak", "finetune", "peers", "probe", "chunk", "raw", "line", "rawline", "longline")
 TIMED = ("line", "rawline", "longline")
 
 
@@ -90,6 +92,7 @@ class What(StrEnum):
     crowd = "crowd"
     strategies = "strategies"
     lossy = "lossy"
+    finetune = "finetune"
     cuts = "cuts"
     slow = "slow"
     bwlimit = "bwlimit"
