@@ -19,6 +19,7 @@ from benchmarks import (
     clients,
     crowd,
     cuts,
+    differences,
     duplex,
     executors,
     finetune,
@@ -65,6 +66,7 @@ PROGRAMS: dict[str, Callable[..., Result]] = {
     "soak": soak.run,
     "peers": peers.run,
     "probe": probes.run,
+    "differences": differences.run,
     "chunk": chunk.run,
     "raw": sockets.run,
     "line": capacity.run,
@@ -72,7 +74,18 @@ PROGRAMS: dict[str, Callable[..., Result]] = {
     "longline": beside.run,
 }
 # Half an hour each; those that judge nothing; and those that need root, one of them an hour.
-LEFT_OUT = ("soak", "finetune", "peers", "probe", "chunk", "raw", "line", "rawline", "longline")
+LEFT_OUT = (
+    "soak",
+    "finetune",
+    "peers",
+    "probe",
+    "differences",
+    "chunk",
+    "raw",
+    "line",
+    "rawline",
+    "longline",
+)
 TIMED = ("line", "rawline", "longline")
 
 
@@ -102,6 +115,7 @@ class What(StrEnum):
     soak = "soak"
     peers = "peers"
     probe = "probe"
+    differences = "differences"
     chunk = "chunk"
     raw = "raw"
     line = "line"

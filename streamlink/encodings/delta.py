@@ -62,8 +62,8 @@ class Delta:
         if not _are_related(longest.of(new), longest.of(old)):
             return None
         found = [_difference(piece.of(new), piece.of(old)) for piece in pieces]
-        mask = self._zstd.pack(join([as_bytes_view(bits) for bits, _ in found]))
-        planes = self._zstd.pack(join([planes for _, planes in found]))
+        mask = self._zstd.pack(join(tuple(as_bytes_view(bits) for bits, _ in found)))
+        planes = self._zstd.pack(join(tuple(planes for _, planes in found)))
         packed = b"".join((mask.nbytes.to_bytes(_LENGTH_BYTES, "little"), mask, planes))
         return memoryview(packed) if is_worth_it(len(packed), place.nbytes) else None
 

@@ -128,7 +128,7 @@ def test_what_is_no_difference_is_refused(packed: bytes, why: str) -> None:
 
 
 def test_a_mask_and_changes_that_do_not_fit_it_are_refused() -> None:
-    mask = Zstd().pack(memoryview(np.packbits(np.arange(1000) < 3)))
+    mask = Zstd().pack(as_bytes_view(np.packbits(np.arange(1000) < 3)))
     head = len(mask).to_bytes(4, "little") + mask.tobytes()
     place = place_of("U8", np.zeros(1000, np.uint8))
     for changes in (b"12", b"1234", bytes(1 << 20)):
