@@ -24,7 +24,7 @@ from streamlink.encodings.zstd import Zstd
 from streamlink.model.payloads import as_bytes_view
 from streamlink.model.spec import DTYPES, ModelSpec, TensorSpec
 
-__all__ = ["Case", "Measured", "measure", "run"]
+__all__ = ["CASES", "WAYS", "Case", "Measured", "measure", "run"]
 
 Integers = npt.NDArray[Any]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import ml_dtypes
-import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -43,8 +43,8 @@ class Block(nn.Module):
         """Return new states of the same shape: (batch, tokens, width), float32."""
         batch, tokens, width = states.shape
         qkv = _linear(_normed(states, self.before), self.qkv)
-        parts = qkv.view(batch, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        mixed = functional.scaled_dot_product_attention(*parts, is_causal=True)
+        query, key, value = qkv.view(batch, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         states = states + _linear(mixed.transpose(1, 2).reshape(batch, tokens, width), self.out)
         hidden = functional.gelu(_linear(_normed(states, self.between), self.up))
         return states + _linear(hidden, self.down)
@@ -108,7 +108,7 @@ def serve(
     port.tell(
         "ran",
         moved=moved,
-        digest=digest_of(store),
+        digest=digest_of(store.open()),
         losses=[report.metrics["loss"] for report in reports],
         failures=[report.failures for report in reports if report.failures],
     )
@@ -177,5 +177,6 @@ def _loss(model: Network, tokens: Tensor) -> Tensor:
     return functional.cross_entropy(scores.transpose(1, 2), tokens[:, 1:])
 
 
-def _array(tensor: Tensor) -> np.ndarray[Any, Any]:
-    return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+def _array(tensor: Tensor) -> npt.NDArray[Any]:
+    integers: npt.NDArray[Any] = tensor.view(torch.int16).numpy()  # which NumPy has, too
+    return integers.view(ml_dtypes.bfloat16)
