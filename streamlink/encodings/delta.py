@@ -27,7 +27,7 @@ from streamlink.encodings.planes import joined, split
 from streamlink.encodings.zstd import Zstd, is_worth_it
 from streamlink.errors import RemoteProtocolError
 from streamlink.model.interfaces import Payload
-from streamlink.model.payloads import as_bytes_view, join
+from streamlink.model.payloads import PayloadReader, as_bytes_view, join
 from streamlink.model.spec import DTYPES, Segment
 
 __all__ = ["Delta"]
@@ -61,17 +61,10 @@ class Delta:
         longest = max(pieces, key=lambda piece: piece.count)
         if not _are_related(longest.of(new), longest.of(old)):
             return None
-        masks, planes = zip(
-            *(_difference(piece.of(new), piece.of(old)) for piece in pieces), strict=True
-        )
-        mask = self._zstd.pack(memoryview(b"".join(masks)))
-        packed = b"".join(
-            (
-                mask.nbytes.to_bytes(_LENGTH_BYTES, "little"),
-                mask,
-                self._zstd.pack(memoryview(b"".join(planes))),
-            )
-        )
+        found = [_difference(piece.of(new), piece.of(old)) for piece in pieces]
+        mask = self._zstd.pack(join(tuple(as_bytes_view(bits) for bits, _ in found)))
+        planes = self._zstd.pack(join(tuple(planes for _, planes in found)))
+        packed = b"".join((mask.nbytes.to_bytes(_LENGTH_BYTES, "little"), mask, planes))
         return memoryview(packed) if is_worth_it(len(packed), place.nbytes) else None
 
     def decode(self, payload: Payload, place: Place) -> memoryview:
@@ -79,7 +72,7 @@ class Delta:
         if place.base is None:
             raise RemoteProtocolError("it is a difference, and no version was agreed on")
         packed = join(payload)
-        if packed.nbytes == len(_UNCHANGED) and packed.tobytes() == _UNCHANGED:
+        if packed == _UNCHANGED:
             return join(place.base(place.offset, place.nbytes))
         pieces = _pieces(place)
         # Nothing that a payload says is allocated: the range says how long the mask is, and the
@@ -89,13 +82,10 @@ class Delta:
         masks = _masks(self._zstd.unpack(packed[_LENGTH_BYTES:end], size), pieces)
         counts = [int(np.count_nonzero(mask)) for mask in masks]
         size = sum(count * piece.unit for piece, count in zip(pieces, counts, strict=True))
-        planes = np.frombuffer(self._zstd.unpack(packed[end:], size), np.uint8)
+        planes = PayloadReader((self._zstd.unpack(packed[end:], size),))
         result = _bytes(place.base(place.offset, place.nbytes)).copy()
-        at = 0
         for piece, mask, count in zip(pieces, masks, counts, strict=True):
-            size = count * piece.unit
-            _add(piece.of(result), mask, planes[at : at + size])
-            at += size
+            _add(piece.of(result), mask, _bytes((planes.take(count * piece.unit),)))
         return result.data
 
 
@@ -185,8 +175,9 @@ def _difference(new: Integers, old: Integers) -> tuple[Bytes, memoryview]:
     """Return the mask of what has changed, and the planes of the changes."""
     changes = new - old
     mask = changes != 0
-    changes = _zigzag(changes[mask])
-    return np.packbits(mask), as_bytes_view(np.ascontiguousarray(_planes(changes)))
+    if np.count_nonzero(mask) < mask.size:
+        changes = changes[mask]
+    return np.packbits(mask), as_bytes_view(np.ascontiguousarray(_planes(_zigzag(changes))))
 
 
 def _planes(values: Integers) -> Bytes:
@@ -195,27 +186,35 @@ def _planes(values: Integers) -> Bytes:
 
 def _masks(packed: memoryview, pieces: list[_Piece]) -> list[npt.NDArray[np.bool_]]:
     """Return for each piece which of its elements have changed."""
-    data, at = np.frombuffer(packed, np.uint8), 0
-    masks = []
-    for piece in pieces:
-        bits = np.unpackbits(data[at : at + piece.mask_bytes], count=piece.count)
-        masks.append(bits.view(np.bool_))
-        at += piece.mask_bytes
-    return masks
+    masks = PayloadReader((packed,))
+    return [
+        np.unpackbits(_bytes((masks.take(piece.mask_bytes),)), count=piece.count).view(np.bool_)
+        for piece in pieces
+    ]
 
 
 def _add(values: Integers, mask: npt.NDArray[np.bool_], planes: Bytes) -> None:
     """Add the changes to those of ``values`` that have changed."""
-    changes = np.ascontiguousarray(joined(planes, values.itemsize)).view(values.dtype)[:, 0]
-    values[mask] += _unzigzag(changes)
+    elements = np.ascontiguousarray(joined(planes, values.itemsize)).view(values.dtype)[:, 0]
+    changes = _unzigzag(elements)
+    if changes.size == values.size:
+        values += changes
+    else:
+        values[mask] += changes
 
 
 def _zigzag(differences: Integers) -> Integers:
-    bits = 8 * differences.itemsize - 1
+    """Map small numbers of either sign to small ones, in place; returns its argument."""
     signed = differences.view(f"<i{differences.itemsize}")
-    return (signed << 1 ^ signed >> bits).view(differences.dtype)
+    signs = signed >> (8 * differences.itemsize - 1)
+    signed <<= 1
+    signed ^= signs
+    return differences
 
 
 def _unzigzag(values: Integers) -> Integers:
-    one = values.dtype.type(1)
-    return values >> one ^ -(values & one)
+    """Return what ``_zigzag`` was given."""
+    signs = values & 1
+    np.negative(signs, out=signs)
+    signs ^= values >> 1
+    return signs

@@ -19,15 +19,13 @@ from streamlink.stores.versions import KeptVersion, Versions, VersionWriter
 
 __all__ = ["Base", "Bases"]
 
-Read = Callable[[int, int], Payload]
-
 
 @dataclass(frozen=True, slots=True)
 class Base:
     """The base that both ends of a stream have."""
 
     version: KeptVersion
-    read: Read
+    read: Callable[[int, int], Payload]
     """``read(offset, nbytes)`` of it, by the offsets of the stream's model."""
 
 

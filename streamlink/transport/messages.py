@@ -151,15 +151,7 @@ def _clipped(text: str, nbytes: int = _MAX_REASON_BYTES) -> str:
 
 
 def _entries(entries: Any) -> dict[str, Any]:
-    if len(entries) > _MAX_ENTRIES:
-        raise RemoteProtocolError(f"received {len(entries)} entries where {_MAX_ENTRIES} may be")
-    return dict(entries)
-
-
-def _patterns(patterns: Any) -> tuple[str, ...]:
-    if len(patterns) > _MAX_ENTRIES:
-        raise RemoteProtocolError(f"received {len(patterns)} patterns where {_MAX_ENTRIES} may be")
-    return tuple(map(_text, patterns))
+    return dict(_few(entries, _MAX_ENTRIES, "entries"))
 
 
 def _flat(ranges: tuple[f.Range, ...]) -> tuple[int, ...]:
@@ -187,18 +179,18 @@ def _extent(message: Any, name: str) -> Extent | None:
     return Extent(found.start, found.stop)
 
 
-def _few(texts: Any, most: int, what: str) -> tuple[str, ...]:
-    if len(texts) > most:
-        raise RemoteProtocolError(f"received {len(texts)} {what}; the most are {most}")
-    return tuple(map(_text, texts))
+def _few(found: Any, most: int, what: str) -> Any:
+    if len(found) > most:
+        raise RemoteProtocolError(f"received {len(found)} {what}; the most are {most}")
+    return found
+
+
+def _texts(found: Any, most: int, what: str) -> tuple[str, ...]:
+    return tuple(map(_text, _few(found, most, what)))
 
 
 def _data_ports(ports: Any) -> tuple[f.DataPort, ...]:
-    if len(ports) > MAX_DATA_PORTS:
-        raise RemoteProtocolError(
-            f"received {len(ports)} data ports; the most are {MAX_DATA_PORTS}"
-        )
-    for each in ports:
+    for each in _few(ports, MAX_DATA_PORTS, "data ports"):
         is_named = 0 < len(each.carrier) <= MAX_CARRIER_NAME
         if not is_named or not 0 < each.port <= LARGEST_PORT or each.above > LARGEST_PORT:
             raise RemoteProtocolError(
@@ -318,9 +310,9 @@ _TRANSFER_DECODERS: dict[str, Callable[[Any, int], f.TransferFrame]] = {
         m.chunk_bytes,
         _update(m),
         m.is_resumed,
-        _few(m.encodings, MAX_ENCODINGS, "encodings"),
+        _texts(m.encodings, MAX_ENCODINGS, "encodings"),
         _extent(m, "extent"),
-        _few(m.bases, MAX_BASES, "bases"),
+        _texts(m.bases, MAX_BASES, "bases"),
         m.is_kept,
     ),
     "accept": lambda m, _: f.Accept(
@@ -329,7 +321,7 @@ _TRANSFER_DECODERS: dict[str, Callable[[Any, int], f.TransferFrame]] = {
         m.chunk_bytes,
         m.wants_spec,
         _ranges(m.ranges),
-        _few(m.encodings, MAX_ENCODINGS, "encodings"),
+        _texts(m.encodings, MAX_ENCODINGS, "encodings"),
         _text(m.base),
     ),
     "spec_page": lambda m, _: f.SpecPage(m.number, m.body),
@@ -491,7 +483,7 @@ _SESSION_DECODERS: dict[str, Callable[[Any], f.SessionFrame]] = {
         m.sends,
         m.returns,
         _entries(m.metadata),
-        _patterns(m.part),
+        _texts(m.part, _MAX_ENTRIES, "patterns"),
         _extent(m, "sends_extent"),
         _extent(m, "returns_extent"),
     ),
