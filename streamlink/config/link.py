@@ -93,12 +93,12 @@ class StreamConfig(Settings):
     process must have the same value. Price: this much memory, however many clients there are."""
 
     encodings: Names = ()
-    """Encodings that models are sent in where the receiver knows them, the best first: ``delta``
-    (differences from a model that both ends have ``kept``), ``planes`` (byte planes and zstd, for
-    floating point numbers) or ``zstd``; each range that does not shrink travels plain. ``auto``:
-    ``delta``, else ``planes``, where what the line carries and this end's processor encodes shows
-    that a range arrives sooner so. What is received needs no setting. Price: two more chunks at
-    each end, and what an encoder keeps (about 2 MiB)."""
+    """Encodings that models are sent in where the receiver knows them, the best first: ``planes``
+    (byte planes and zstd, for floating point numbers) or ``zstd``; each range that does not shrink
+    travels plain; ``delta`` sends differences from a model that both ends have ``kept``. ``auto``:
+    ``delta`` and ``planes``, where what the line carries and this end's processor encodes shows
+    that a range arrives sooner so. What is received needs no setting. Price: two more
+    chunks at each end, and what an encoder keeps (about 2 MiB)."""
 
     bwlimit: Bwlimit = ""
     """Bandwidth limit of this process for models, all streams together, as in rclone: ``10M``
@@ -125,8 +125,7 @@ class StreamConfig(Settings):
     """Directory that keeps the models of rounds, so that both ends can send the differences from
     one that the other has, too; unset: nothing is kept. It needs ``encodings`` with ``delta`` or
     ``auto`` at the end that sends, and a directory at both. Price: disk space for
-    ``kept_versions`` models and one that is being written, at a server one more; two more chunks
-    for each stream."""
+    ``kept_versions`` models and one that is being written, at a server one more."""
 
     # A stream may name eight bases (``protocol.limits``), and a server keeps one more than this.
     kept_versions: int = Field(default=1, ge=1, le=7)
@@ -193,15 +192,16 @@ class StreamConfig(Settings):
 
         The four: one being serialized, one inside the carrier, one being read, one being consumed.
         With encodings two more: one that is encoded, or decoded, beside its other form, and its
-        byte planes. With kept models two more: the base, and the difference. With lossy formats
-        four more: what was read, the same rounded, and its packed form, once in pieces.
+        byte planes. With ``kept`` three more: the same range of a kept version, how the two differ,
+        and that in byte planes. With lossy formats four more: what was read, the same rounded, and
+        its packed form, once in pieces.
         """
         return self.window_bytes + self._copies * self.chunk_bytes
 
     @property
     def _copies(self) -> int:
-        encoded, based = 2 * bool(self.encodings), 2 * (self.kept is not None)
-        return 4 + encoded + based + 4 * bool(self.lossy_down or self.lossy_up)
+        is_lossy, keeps = bool(self.lossy_down or self.lossy_up), self.kept is not None
+        return 4 + 2 * bool(self.encodings) + 3 * keeps + 4 * is_lossy
 
     def price_of(self, window_bytes: int) -> int:
         """Return what a window costs of ``memory_bytes`` (bytes): see ``stream_bytes``.

@@ -9,7 +9,7 @@ from streamlink.config import LinkConfig
 from streamlink.encodings.registry import AUTO, lossy_formats, offered
 from streamlink.encodings.stream import Encoder
 from streamlink.encodings.worth import Worth
-from streamlink.errors import LocalProtocolError, StoreError
+from streamlink.errors import AbortCode, LocalProtocolError, StoreError, StreamAborted
 from streamlink.extent import Extent
 from streamlink.link.bases import Base, Bases
 from streamlink.link.transfer import OnPhase, Receipt, Transfer, ignore
@@ -80,12 +80,14 @@ class SendTransfer(Transfer[SendPump]):
         )
         # None where nothing is set: then encodings cost a chunk no call.
         encode = None
+        self._against_base: _AgainstBase | None = None
         if names or packings:
             worth = Worth(stream, clock) if AUTO in names else None
             encoder = Encoder(offered(names), spec, packings=packings, worth=worth)
             encode = encoder.encode
             if bases is not None and digests:
-                encode = _AgainstBase(encoder, stream, bases, spec.digest).encode
+                self._against_base = _AgainstBase(encoder, stream, bases, spec.digest)
+                encode = self._against_base.encode
         notice = notice or TransferNotice(peer_name, "sent", attempt, clock=clock)
         super().__init__(SendPump(stream, clock=clock, encode=encode), notice)
         self.spec = spec
@@ -205,8 +207,13 @@ class SendTransfer(Transfer[SendPump]):
             Cancelled: a token of this end was cancelled.
         """
         self._pump.finish(self._hexdigest(), metrics)
-        if not self._pump.wait_committed():
-            return None
+        try:
+            if not self._pump.wait_committed():
+                return None
+        except StreamAborted as error:
+            if error.code is AbortCode.DIGEST_MISMATCH and self._against_base is not None:
+                self._against_base.drop(str(error))
+            raise
         return self._done(self._hexdigest(), metrics)
 
     @property
@@ -251,10 +258,14 @@ class _AgainstBase:
             return self._encoder.encode(offset, payload, agreed)
         except StoreError as error:
             # A range without its base is a range as ever; the model need not fail with its cache.
-            assert self._base is not None, "nothing else here reads a disk"
-            self._bases.versions.drop(self._base.version, str(error))
-            self._base = self._encoder.base = None
+            self.drop(str(error))
             return self._encoder.encode(offset, payload, agreed)
+
+    def drop(self, why: str) -> None:
+        """Keep the base no longer, and send without it from now on."""
+        if self._base is not None:
+            self._bases.versions.drop(self._base.version, why)
+        self._base = self._encoder.base = None
 
 
 def _pages(spec: ModelSpec, config: LinkConfig) -> list[bytes]:

@@ -64,6 +64,11 @@ class KeptVersion:
         self.nbytes = int(facts["nbytes"])
         self._identity = FileIdentity.of(fd)
 
+    @property
+    def key(self) -> tuple[str, str, bytes]:
+        """What tells it from others: owner, digest and the digest of its tensors."""
+        return self.owner, self.digest, self.spec_digest
+
     def read(self, offset: int, nbytes: int) -> Payload:
         """Return bytes of the model.
 
@@ -125,9 +130,9 @@ class Versions:
 
     def get(self, owner: str, digest: str, spec_digest: bytes) -> KeptVersion | None:
         """Return a version that ``digests`` has named; None: it is not kept any more."""
+        key = owner, digest, spec_digest
         with self._lock:
-            key = owner, digest, spec_digest
-            found = next((e for e in self._kept if (e.owner, e.digest, e.spec_digest) == key), None)
+            found = next((each for each in self._kept if each.key == key), None)
         if found is None:
             return None
         try:
@@ -184,8 +189,10 @@ class Versions:
         version = KeptVersion(path, fd, facts)
         with self._lock:
             self._writing.pop(partial, None)
+            # The same once more, as in a second attempt, must not push out another one.
+            same = [each for each in self._kept if each.key == version.key]
             self._kept.insert(0, version)
-            for each in self._kept[self._most :]:
+            for each in same + self._kept[self._most + len(same) :]:
                 self._forget(each)
 
     def _ended(self, partial: Path) -> None:

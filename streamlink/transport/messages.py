@@ -187,16 +187,10 @@ def _extent(message: Any, name: str) -> Extent | None:
     return Extent(found.start, found.stop)
 
 
-def _encodings(names: Any) -> tuple[str, ...]:
-    if len(names) > MAX_ENCODINGS:
-        raise RemoteProtocolError(f"received {len(names)} encodings; the most are {MAX_ENCODINGS}")
-    return tuple(map(_text, names))
-
-
-def _bases(digests: Any) -> tuple[str, ...]:
-    if len(digests) > MAX_BASES:
-        raise RemoteProtocolError(f"received {len(digests)} bases; the most are {MAX_BASES}")
-    return tuple(map(_text, digests))
+def _few(texts: Any, most: int, what: str) -> tuple[str, ...]:
+    if len(texts) > most:
+        raise RemoteProtocolError(f"received {len(texts)} {what}; the most are {most}")
+    return tuple(map(_text, texts))
 
 
 def _data_ports(ports: Any) -> tuple[f.DataPort, ...]:
@@ -324,9 +318,9 @@ _TRANSFER_DECODERS: dict[str, Callable[[Any, int], f.TransferFrame]] = {
         m.chunk_bytes,
         _update(m),
         m.is_resumed,
-        _encodings(m.encodings),
+        _few(m.encodings, MAX_ENCODINGS, "encodings"),
         _extent(m, "extent"),
-        _bases(m.bases),
+        _few(m.bases, MAX_BASES, "bases"),
         m.is_kept,
     ),
     "accept": lambda m, _: f.Accept(
@@ -335,7 +329,7 @@ _TRANSFER_DECODERS: dict[str, Callable[[Any, int], f.TransferFrame]] = {
         m.chunk_bytes,
         m.wants_spec,
         _ranges(m.ranges),
-        _encodings(m.encodings),
+        _few(m.encodings, MAX_ENCODINGS, "encodings"),
         _text(m.base),
     ),
     "spec_page": lambda m, _: f.SpecPage(m.number, m.body),
