@@ -3,12 +3,14 @@
 ``links`` is streamlink beside a raw socket over many lines and sizes, ``peers`` all peers over
 loopback and four lines. Each run is kept as soon as it is known, so that an interrupted series goes
 on where it was; what is kept counts until what it ran is changed, or ``--since`` a commit. A part
-of all: ``peers --peer streamlink --peer "plain grpcio" --line loopback``.
+of all: ``peers --peer streamlink --peer "plain grpcio" --line loopback``. ``sites`` is a job of
+rounds with a near and a far client; see ``sites``.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -25,14 +27,23 @@ from benchmarks.links.peers import found
 from benchmarks.links.plans import RAW, Plan, What, crossed, plan_of, small_plan
 from benchmarks.links.reports import Files, text_of, write
 from benchmarks.links.series import left_to_do, run_plan, seconds_left, tell
+from benchmarks.links.sites.command import run_sites
 from streamlink.config import parse_size
 
 RESULTS = Path(__file__).parents[1] / "results" / "links"
 SMALL_RESULTS = Path("results") / "links"
 
 
+class Command(StrEnum):
+    """What can be run: a plan of transfers, or the two-site job."""
+
+    links = "links"
+    peers = "peers"
+    sites = "sites"
+
+
 def main(
-    what: Annotated[What, typer.Argument(help="links, peers")] = What.links,
+    command: Annotated[Command, typer.Argument(help="links, peers, sites")] = Command.links,
     small: Annotated[bool, typer.Option("--small", help="Every path once, in minutes.")] = False,
     report: Annotated[
         bool,
@@ -50,10 +61,16 @@ def main(
     since: Annotated[str | None, typer.Option(help="Count all runs from this commit on.")] = None,
 ) -> None:
     """Measure what is left of a plan, and write JSON, table and page of all that is known."""
-    peers = list(found())
+    files = Files(output or (SMALL_RESULTS if small else RESULTS), command.value)
+    if command is Command.sites:
+        if peer or line or size:
+            raise typer.BadParameter("sites has lines and a model of its own; leave out --peer, "
+                                     "--line and --size")  # fmt: skip
+        run_sites(files, small=small, report=report, plan=plan, runs=runs, since=since)
+        return
+    what, peers = What(command.value), list(found())
     chosen = _chosen(what, small, peers, peer, line, size)
     chosen = replace(chosen, runs=runs or chosen.runs)
-    files = Files(output or (SMALL_RESULTS if small else RESULTS), what.value)
     here, known = Checkout(since, MEASURED), read(files.raw)
     if plan:
         to_do = left_to_do(chosen, known, here)

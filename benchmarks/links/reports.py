@@ -16,7 +16,7 @@ from benchmarks.links.cases import Run
 from benchmarks.links.tables import COLUMNS, LINE_COLUMNS, Row, line_rows, rows_of
 from benchmarks.tables import print_table
 
-__all__ = ["Files", "summary_of", "text_of", "write"]
+__all__ = ["Files", "replace_file", "summary_of", "text_of", "write"]
 
 
 TITLES = {
@@ -55,12 +55,12 @@ class Files:
 
 def write(files: Files, runs: Sequence[Run]) -> None:
     """Write everything that is made of raw results; each file appears whole or not at all."""
-    _replace(files.summary, json.dumps(summary_of(runs), indent=1) + "\n")
-    _replace(files.table, text_of(runs))
+    replace_file(files.summary, json.dumps(summary_of(runs), indent=1) + "\n")
+    replace_file(files.table, text_of(runs))
     # The pictures need matplotlib, which a run does not.
     from benchmarks.links.page import html_of
 
-    _replace(files.page, html_of(TITLES[files.name], runs))
+    replace_file(files.page, html_of(TITLES[files.name], runs))
 
 
 def text_of(runs: Sequence[Run]) -> str:
@@ -113,7 +113,8 @@ def _row(row: Row) -> dict[str, Any]:
     }
 
 
-def _replace(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
+    """Write a file, which appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text, encoding="utf-8")
