@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import typer
 
 from benchmarks.integrations.kept import Checkout
-from benchmarks.links.kept import latest, read_as
+from benchmarks.links.kept import latest
 from benchmarks.links.reports import Files
 from benchmarks.links.series import tell
 from benchmarks.links.sites.cases import SiteRun
 from benchmarks.links.sites.plans import plan_seconds, site_plan, small_site_plan
 from benchmarks.links.sites.probing import probe_lines
-from benchmarks.links.sites.report import text_of, write
+from benchmarks.links.sites.report import read_sites, text_of, write
 from benchmarks.links.sites.running import run_case
 from benchmarks.links.sites.series import MEASURED, left_to_do, run_plan
 from benchmarks.processes import WorkerFailed
 
-__all__ = ["read_sites", "run_sites"]
-
-read_sites = partial(read_as, SiteRun.from_json)
-"""Returns every run of a file."""
+__all__ = ["run_sites"]
 
 
 def run_sites(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.links.sites.cases import CLIENTS, SERVER, Look, SiteRun, Used
@@ -22,9 +22,9 @@ CPU_STEPS = 60
 def time_pictures(rows: Sequence[SiteRow], folder: Path) -> list[Picture]:
     """Draw for each encoding how long a model took each way, and the rounds."""
     found: list[Picture] = []
-    named = [row for row in rows if row.good]
-    for encoding, group in groupby(named, key=lambda row: row.case.variant.encoding):
-        of_encoding = list(group)
+    encodings = dict.fromkeys(row.case.variant.encoding for row in rows if row.good)
+    for encoding in encodings:
+        of_encoding = [row for row in rows if row.good and row.case.variant.encoding == encoding]
         names = [row.case.variant.name.replace(", ", "\n") for row in of_encoding]
         series: dict[str, Sequence[float | None]] = {
             f"{client} {way}": [way_seconds(row, client, way) for row in of_encoding]

@@ -6,11 +6,13 @@ import io
 import json
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from benchmarks.links.kept import read_as
 from benchmarks.links.reports import Files, replace_file
 from benchmarks.links.sites import seed
 from benchmarks.links.sites.cases import SiteRun
@@ -28,9 +30,11 @@ from benchmarks.links.sites.tables import (
 )
 from benchmarks.tables import print_table
 
-__all__ = ["summary_of", "tables_of", "text_of", "write"]
+__all__ = ["read_sites", "summary_of", "tables_of", "text_of", "write"]
 
 TITLE = "Two sites whose lines differ five times"
+read_sites = partial(read_as, SiteRun.from_json)
+"""Returns every run of a file."""
 
 
 def write(files: Files, runs: Sequence[SiteRun]) -> None:

@@ -15,7 +15,7 @@ from benchmarks.links.sites.plans import SitePlan, lines_of, plan_seconds
 __all__ = ["MEASURED", "left_to_do", "run_plan", "summary"]
 
 SHOWING = ("page", "pictures", "plans", "report", "seed", "series", "tables")
-USED = ("lines", "places", "relaying", "loopback")
+USED = ("lines", "loopback", "payload", "places", "relaying")
 MEASURED = (
     ":(top)streamlink",
     ":(top)benchmarks/links/sites",

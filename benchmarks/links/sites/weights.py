@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 import streamlink
+from benchmarks.links.payload import DEVIATION, SEED, to_bf16
 from benchmarks.links.sites.cases import CLIENTS, FAR, NEAR, SiteCase
 from streamlink.model import GeneratedModel
 from streamlink.stores import SafetensorsStore
 
-__all__ = ["ADDED", "after", "count_wrong_bytes", "table", "to_bf16", "write"]
+__all__ = ["ADDED", "after", "count_wrong_bytes", "table", "write"]
 
 Floats = npt.NDArray[np.float32]
 
@@ -27,7 +28,6 @@ ADDED = {NEAR: np.float32(2.0**-10), FAR: np.float32(3 * 2.0**-10)}
 ENTRIES = 1 << 21
 """Of the table: 8 MiB, so that no chunk has the same bytes twice, which an encoder would find."""
 APART = 977 * 1021  # entries by which each tensor is shifted, so that no two tensors are alike
-DEVIATION, SEED = 0.02, 20261126
 PIECE_BYTES = 4 << 20
 
 
@@ -53,14 +53,6 @@ def after(entries: Floats, rounds: int, *, is_rounded: bool) -> Floats:
         mean = sum(each.astype(np.float64) for each in updates) / len(CLIENTS)
         entries = np.asarray(mean).astype(np.float32)
     return entries
-
-
-def to_bf16(values: Floats) -> Floats:
-    """Return the nearest values that bfloat16 has, ties to even; a definition of its own here."""
-    bits = values.view(np.uint32)
-    odd = (bits >> np.uint32(16)) & np.uint32(1)
-    kept = (bits + np.uint32(0x7FFF) + odd) & np.uint32(0xFFFF0000)
-    return kept.view(np.float32)
 
 
 def write(case: SiteCase, folder: Path) -> None:
