@@ -88,7 +88,8 @@ class Payload:
         # Sizes of either kind: those of the record are powers of two, those of computed models not.
         text = f"{size / MIB:g} MiB" if size % 1000 else f"{size / 1e9:g} GB"
         kind = "" if self.kind == "uniform" else f", {self.kind}"
-        return f"{text} in {self.arrays}{kind}"
+        arrays = "1 array" if self.arrays == 1 else f"{self.arrays} arrays"
+        return f"{text} in {arrays}{kind}"
 
 
 def to_bf16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -19,7 +19,7 @@ from benchmarks.links.sites.cases import CLIENTS, FAR, NEAR, SiteCase
 from streamlink.model import GeneratedModel
 from streamlink.stores import SafetensorsStore
 
-__all__ = ["ADDED", "after", "count_wrong_bytes", "table", "write"]
+__all__ = ["ADDED", "after", "count_wrong_bytes", "model_of", "table", "write"]
 
 Floats = npt.NDArray[np.float32]
 
@@ -57,14 +57,14 @@ def after(entries: Floats, rounds: int, *, is_rounded: bool) -> Floats:
 
 def write(case: SiteCase, folder: Path) -> None:
     """Write the model before the first round into a folder."""
-    source = _model(case, table())
+    source = model_of(case, table())
     streamlink.copy_model(source, SafetensorsStore(folder).begin(source.spec))
 
 
 def count_wrong_bytes(case: SiteCase, folder: Path) -> int:
     """Compare the model in a folder with the closed form; returns bytes of pieces that differ."""
     is_rounded = case.variant.encoding == "bf16"
-    expected = _model(case, after(table(), case.rounds, is_rounded=is_rounded))
+    expected = model_of(case, after(table(), case.rounds, is_rounded=is_rounded))
     found = streamlink.open_model(folder)
     wrong = 0
     try:
@@ -79,11 +79,13 @@ def count_wrong_bytes(case: SiteCase, folder: Path) -> int:
     return wrong
 
 
-def _bytes(model: streamlink.ModelSource, offset: int, length: int) -> bytes:
-    return b"".join(model.read(offset, length))
+def model_of(case: SiteCase, entries: Floats) -> GeneratedModel:
+    """Return the model whose elements are these entries.
 
-
-def _model(case: SiteCase, entries: Floats) -> GeneratedModel:
+    Args:
+        case: says how many tensors there are, and how large.
+        entries: of the table, after any rounds.
+    """
     shape = (case.key_bytes // 4,)
     names = (f"key_{number:02d}" for number in range(case.keys))
     spec = streamlink.ModelSpec(tuple(streamlink.TensorSpec(name, "F32", shape) for name in names))
@@ -97,3 +99,7 @@ def _model(case: SiteCase, entries: Floats) -> GeneratedModel:
             at += count
 
     return GeneratedModel(spec, fill)
+
+
+def _bytes(model: streamlink.ModelSource, offset: int, length: int) -> bytes:
+    return b"".join(model.read(offset, length))
