@@ -50,7 +50,7 @@ def html_of(title: str, runs: Sequence[Run], sites: Sequence[SiteRun] = ()) -> s
         folder = Path(name)
         parts: list[Table | Picture | Notes] = [
             Table("The lines, as a raw socket found them first", LINE_COLUMNS, line_rows(runs), 2),
-            Table("The transfers", COLUMNS, [row.cells() for row in rows], 3),
+            Table("The transfers", COLUMNS, [row.cells() for row in _compared(rows)], 3),
             *([Notes("What failed", failures)] if failures else []),
             *_rates(rows, folder),
             *_savings(rows, folder),
@@ -63,9 +63,14 @@ def html_of(title: str, runs: Sequence[Run], sites: Sequence[SiteRun] = ()) -> s
 
 def _rates(rows: Sequence[Row], folder: Path) -> list[Picture]:
     """Return rates and memory of what all peers move."""
-    same = [row for row in rows if row.case.payload.kind == "uniform"]
+    same = _compared(rows)
     return [*rate_pictures(same, folder), *size_picture(same, folder),
             *memory_pictures(same, folder)]  # fmt: skip
+
+
+def _compared(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of models that every peer moves; others have tables of their own."""
+    return [row for row in rows if row.case.payload.kind == "uniform"]
 
 
 def _savings(rows: Sequence[Row], folder: Path) -> list[Table | Picture | Notes]:

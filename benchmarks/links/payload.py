@@ -17,7 +17,7 @@ import numpy.typing as npt
 __all__ = ["Arrays", "Kind", "Payload", "digest", "to_bf16"]
 
 Arrays = dict[str, npt.NDArray[np.float32]]
-Kind = Literal["uniform", "weights", "weights, BF16", "computed"]
+Kind = Literal["uniform", "weights, F32", "weights, BF16", "computed"]
 SEED, DEVIATION = 20261126, 0.02
 MIB = 1 << 20
 
@@ -27,8 +27,8 @@ class Payload:
     """A model of ``arrays`` equal arrays, 1-D, ``size_bytes`` altogether.
 
     Attributes:
-        kind: ``uniform``: float32 from 0 to 1, whose bytes do not compress well. ``weights``:
-            normal numbers with a deviation of 0.02, as after the usual initialization of a
+        kind: ``uniform``: float32 from 0 to 1, whose bytes do not compress well. ``weights,
+            F32``: normal numbers with a deviation of 0.02, as after the usual initialization of a
             transformer; also as bfloat16. ``computed``: see ``peers.ours_computed``; such a model
             is nowhere in memory.
     """
@@ -84,12 +84,16 @@ class Payload:
         return ml_dtypes.bfloat16
 
     def __str__(self) -> str:
-        size = self.size_bytes
-        # Sizes of either kind: those of the record are powers of two, those of computed models not.
-        text = f"{size / MIB:g} MiB" if size % 1000 else f"{size / 1e9:g} GB"
-        kind = "" if self.kind == "uniform" else f", {self.kind}"
         arrays = "1 array" if self.arrays == 1 else f"{self.arrays} arrays"
-        return f"{text} in {arrays}{kind}"
+        kind = f" of {self.kind}" if self.kind.startswith("weights") else ""
+        return f"{_size(self.size_bytes)} in {arrays}{kind}"
+
+
+def _size(nbytes: int) -> str:
+    # Sizes of either kind: those of the record are powers of two, those of computed models not.
+    if nbytes % 1000:
+        return f"{nbytes / MIB:g} MiB"
+    return f"{nbytes / 1e9:g} GB" if nbytes >= 10**9 else f"{nbytes / 1e6:g} MB"
 
 
 def to_bf16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -49,7 +49,7 @@ def memory_pictures(rows: Sequence[Row], folder: Path) -> list[Picture]:
         # The most memory first: panels of a row share their scale, so those of small ones are low.
         panels = [_memory(run) for run in sorted(of_largest, key=_peak, reverse=True)]
         path = folder / f"memory-{number}.png"
-        draw_lines(path, *panels, columns=3)
+        draw_lines(path, *panels, columns=2)
         caption = f"{line}, {largest}: memory over base"
         found.append(Picture(path, caption))
     return found

@@ -16,7 +16,7 @@ __all__ = ["COMPUTED", "ENCODED", "OURS", "RAW", "Plan", "What", "crossed", "enc
 MIB, GB = 1 << 20, 10**9
 RAW, OURS, COMPUTED = "raw socket", "streamlink", "streamlink, computed model"
 ENCODED = {
-    "weights": (OURS, "streamlink, planes", "streamlink, auto", "streamlink, bf16"),
+    "weights, F32": (OURS, "streamlink, planes", "streamlink, auto", "streamlink, bf16"),
     # It is bf16 already.
     "weights, BF16": (OURS, "streamlink, planes", "streamlink, auto"),
 }
@@ -94,7 +94,7 @@ def large_plan(small: bool = False) -> Plan:
 
 def encoded_cases(line: str, mebibytes: int) -> list[Case]:
     """Return streamlink with each encoding, and models that resemble trained weights."""
-    kinds: tuple[Kind, ...] = ("weights", "weights, BF16")
+    kinds: tuple[Kind, ...] = ("weights, F32", "weights, BF16")
     return [Case(peer, parse_line(line), Payload(mebibytes * MIB, 64, kind))
             for kind in kinds for peer in ENCODED[kind]]  # fmt: skip
 

@@ -36,10 +36,16 @@ def large_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
 
 
 def is_constant(rows: Sequence[Row]) -> str:
-    """Return as a sentence whether the seconds for each GB stay within a tenth of each other."""
-    each = [seconds_per_gb(row) for row in large_of(rows)]
+    """Return as a sentence whether the seconds for each GB stay within a tenth of each other.
+
+    Smaller models than one of 1 GB do not count: of their time the start is a part.
+    """
+    judged = [row for row in large_of(rows) if row.case.payload.size_bytes >= GB]
+    each = [seconds_per_gb(row) for row in judged]
     if len(each) < 2:
-        return "One size only was run: nothing can be said of others."
+        return (
+            "It takes two models of 1 GB and more to judge whether the time for each is the same."
+        )
     off = max(each) / min(each) - 1
     verdict = "met" if off <= WITHIN else "not met"
     return (

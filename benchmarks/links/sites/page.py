@@ -21,7 +21,9 @@ METHOD = (
     "The model is 64 arrays of normal numbers; each client adds a small number to every element.",
     "In the end every byte of the model equals a closed form, with bf16 as well.",
     "A way's time is that in which its bytes travelled, as the client saw it.",
-    "It is without the client's work, and without waits for the other client.",
+    "It is without the client's work.",
+    "In lockstep the near client's update comes at the pace of the far one's.",
+    "With duplex the next model goes down at the pace of the updates, too.",
     "Bytes on the wire are what TCP carried on both clients' lines, without headers.",
     "Memory over base is without what the imports take; a limit is the server's own computation.",
 )

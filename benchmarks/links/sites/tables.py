@@ -98,7 +98,9 @@ def setting_rows(runs: Sequence[SiteRun]) -> list[tuple[str, ...]]:
         values = [probed[client].settings[name] for client in CLIENTS]
         key = name.partition(".")[2]
         theirs = str(seed.TIMEOUTS.get(key, "–"))
-        found.append((key, *(_setting(key, each) for each in (*values, max(values))), theirs))
+        unit = ", s" if name.startswith("timeouts.") else ""
+        cells = (_setting(key, each) for each in (*values, max(values)))
+        found.append((f"{key}{unit}", *cells, theirs))
     rates = [f"{each.down * 8e-6:.4g} / {each.up * 8e-6:.4g}" for each in probed.values()]
     trips = [f"{each.round_trip * 1e3:.1f}" for each in probed.values()]
     their_rates = [" / ".join(f"{seed.MODEL_BYTES * 8e-6 / seed.SECONDS[client, way]:.0f}"
@@ -158,7 +160,7 @@ def _times(
 ) -> tuple[str, ...]:
     ratios = [seconds[FAR, way] / seconds[NEAR, way] if seconds[NEAR, way] else 0.0
               for way in ("down", "up")]  # fmt: skip
-    times = [f"{seconds[way]:.4g}" for way in WAYS]
+    times = [f"{each:.0f}" if (each := seconds[way]) >= 1000 else f"{each:.3g}" for way in WAYS]
     return (name, encoding, f"{nbytes / GB:.3g}", *times, *(f"{each:.1f}" for each in ratios))
 
 

@@ -18,8 +18,8 @@ def _encoded(peer: str, kind: Kind) -> Case:
 
 
 ENCODED_RUNS = [
-    run_of(_encoded("streamlink", "weights"), 2.0, wire_bytes=MIB),
-    run_of(_encoded("streamlink, planes", "weights"), 1.0, wire_bytes=MIB * 4 // 5),
+    run_of(_encoded("streamlink", "weights, F32"), 2.0, wire_bytes=MIB),
+    run_of(_encoded("streamlink, planes", "weights, F32"), 1.0, wire_bytes=MIB * 4 // 5),
     run_of(_encoded("streamlink", "weights, BF16"), 2.0, wire_bytes=MIB),
 ]
 LARGE_RUNS = [

@@ -26,7 +26,7 @@ def test_bf16_rounds_to_the_nearest_and_ties_to_even() -> None:
 
 
 def test_weights_are_small_numbers_of_either_kind() -> None:
-    for kind, item in (("weights", 4), ("weights, BF16", 2)):
+    for kind, item in (("weights, F32", 4), ("weights, BF16", 2)):
         payload = Payload(MIB, 4, kind)  # type: ignore[arg-type]
         model = payload.model()
         assert sum(each.nbytes for each in model.values()) == MIB

@@ -50,7 +50,7 @@ def test_what_an_encoding_saved_is_beside_plain() -> None:
     rows = saved_rows(rows_of(ENCODED_RUNS))
     assert [row[2] for row in rows] == ["plain", "planes", "plain"]
     assert rows[1][4:8] == ("0.800", "20.0%", "1.00", "0.500")
-    assert saved_shares(rows_of(ENCODED_RUNS))["weights"]["planes"] == pytest.approx(0.8)
+    assert saved_shares(rows_of(ENCODED_RUNS))["weights, F32"]["planes"] == pytest.approx(0.8)
 
 
 def test_seconds_for_each_gb_are_judged() -> None:
@@ -58,5 +58,5 @@ def test_seconds_for_each_gb_are_judged() -> None:
     assert is_constant(rows_of(LARGE_RUNS)).endswith("within 10%: met.")
     slow = run_of(LARGE_RUNS[0].case, 1.2)
     assert is_constant(rows_of([slow, LARGE_RUNS[1]])).endswith("not met.")
-    assert "One size only" in is_constant(rows_of(LARGE_RUNS[:1]))
+    assert "It takes two models" in is_constant(rows_of(LARGE_RUNS[:1]))
     assert [row[3] for row in large_rows(rows_of(LARGE_RUNS))] == ["1.000", "1.050"]
