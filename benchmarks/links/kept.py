@@ -13,7 +13,7 @@ from benchmarks.links.cases import Run
 __all__ = ["MEASURED", "append", "latest", "read", "read_as"]
 
 SHOWING = ("__main__", "page", "pictures", "plans", "reports", "savings", "series", "sizes",
-           "tables")  # fmt: skip
+           "tables", "theirs")  # fmt: skip
 MEASURED = (
     ":(top)streamlink",
     ":(top)benchmarks/links",

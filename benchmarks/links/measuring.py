@@ -51,16 +51,26 @@ def limit_seconds(case: Case) -> float:
 
 
 def measure(
-    case: Case, accuracy: Accuracy | None = None, tell: Callable[[str], object] = lambda _: None
+    case: Case,
+    accuracy: Accuracy | None = None,
+    tell: Callable[[str], object] = lambda _: None,
+    limit: Callable[[Case], float] = limit_seconds,
 ) -> Run:
-    """Run a case once. What fails is in the run's ``error``: the others go on."""
+    """Run a case once. What fails is in the run's ``error``: the others go on.
+
+    Args:
+        case: what is run.
+        accuracy: of its line, as measured before.
+        tell: called with a sentence where an environment has to be built.
+        limit: returns how long the transfer may take (seconds).
+    """
     run = Run(case, accuracy=accuracy, commit=_facts()["commit"], machine=_facts()["machine"])
     run.at = datetime.now(UTC).isoformat(timespec="seconds")
     peer, variant = found()[case.peer]
     try:
         if missing := peer.missing():
             raise OSError(missing)
-        _Running(run, peer, variant, python_of(peer, tell)).go()
+        _Running(run, peer, variant, python_of(peer, tell), limit(case)).go()
     except (OSError, ValueError, WorkerFailed, NoEnvironment, BrokenEnvironment) as error:
         run.error = f"{type(error).__name__}: {error}"
     return run
@@ -92,6 +102,7 @@ class _Running:
     peer: Peer
     variant: str
     python: Path
+    limit_seconds: float
     name: str = field(default_factory=lambda: f"links-{uuid.uuid4()}")
     """By which all processes of the run are known; see ``sides.processes_of``."""
 
@@ -159,7 +170,7 @@ class _Running:
         Raises:
             TimedOut: one has not ended; says how far it came, where that is counted.
         """
-        limit = limit_seconds(self.run.case)
+        limit = self.limit_seconds
         give_up_at = time.monotonic() + limit
         ended: dict[str, dict[str, Any]] = {}
         for role, end in ends.items():

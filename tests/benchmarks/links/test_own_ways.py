@@ -59,6 +59,7 @@ def test_the_large_plan_has_models_of_1_to_128_gb_and_says_how_long_that_takes()
 
 @pytest.mark.processes
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("case", encoded_cases("200Mbit,2ms", 1), ids=str)
 def test_a_model_of_weights_arrives_and_encodings_send_less(case: object) -> None:
     from benchmarks.links.cases import Case
@@ -74,6 +75,7 @@ def test_a_model_of_weights_arrives_and_encodings_send_less(case: object) -> Non
 
 @pytest.mark.processes
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_computed_models_are_kept_and_shown_beside_the_others(tmp_path: Path) -> None:
     done = links("links", "--large", "--small", "--size", "4MB", folder=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -84,6 +86,7 @@ def test_computed_models_are_kept_and_shown_beside_the_others(tmp_path: Path) ->
 
 @pytest.mark.processes
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_large_models_are_for_links(tmp_path: Path) -> None:
     done = links("peers", "--large", folder=tmp_path)
     assert done.returncode == 2

@@ -13,7 +13,7 @@ from benchmarks.links.sites.cases import CLIENTS, SERVER
 from benchmarks.links.sites.plans import small_site_plan
 from benchmarks.links.sites.report import read_sites
 
-pytestmark = [pytest.mark.processes, pytest.mark.slow]
+pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(900)]
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
