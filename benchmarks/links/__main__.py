@@ -82,7 +82,8 @@ def main(
         to_do = left_to_do(chosen, known, here)
         for case in dict.fromkeys(to_do):
             print(f"{to_do.count(case)} x {case}")
-        print(f"{len(to_do)} runs, about {seconds_left(to_do, known) / 60:.0f} minutes")
+        print(f"{len(to_do)} runs, about {seconds_left(to_do, known) / 60:.0f} minutes; after "
+              f"{chosen.most_seconds / 60:.0f} minutes nothing is repeated")  # fmt: skip
         return
     if report:
         is_part = bool(peer or line or size)

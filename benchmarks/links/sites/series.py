@@ -14,7 +14,7 @@ from benchmarks.links.sites.plans import SitePlan, lines_of, plan_seconds
 
 __all__ = ["MEASURED", "left_to_do", "run_plan", "summary"]
 
-SHOWING = ("page", "pictures", "plans", "report", "seed", "series", "tables")
+SHOWING = ("command", "page", "pictures", "plans", "report", "seed", "series", "tables")
 USED = ("lines", "loopback", "payload", "places", "relaying")
 MEASURED = (
     ":(top)streamlink",
