@@ -9,14 +9,21 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from streamlink.executors.client import Client
+from streamlink.link import HasTraffic
 from streamlink.operate.control import ControlError
 from streamlink.operate.status import Memory, Rates, bandwidth, limit, text_of
 from streamlink.rounds.report import ClientProgress
 
 __all__ = ["ClientOperator"]
+
+
+class Member(HasTraffic, Protocol):
+    """One site of a job, such as ``Client``."""
+
+    name: str
+    tasks_done: int
 
 
 class ClientOperator:
@@ -33,7 +40,7 @@ class ClientOperator:
 
     def __init__(
         self,
-        client: Client,
+        client: Member,
         address: str,
         doing: Callable[[], str],
         progress: Callable[[], Sequence[ClientProgress]],
