@@ -117,5 +117,5 @@ def test_a_sender_and_a_fetcher_tell_where_they_connect_to_and_how_far_they_are(
     assert (fetched["received_bytes"], fetched["phase"]) == (3, "connecting again")
     line = r"waiting for its connection to 10\.0\.0\.5:8470 for \d+ s: 3 B of 9 B, 0 B/s"
     assert re.fullmatch(line, lines_of(sent)[0])
-    for each in (sent, fetched):
-        assert "last seen at 3 of 9 bytes" in how_it_ended(each)
+    for told in (sent, fetched):
+        assert "last seen at 3 of 9 bytes" in how_it_ended(told)
