@@ -228,7 +228,13 @@ def client(
     ):
         starting.hand_over(
             ClientOperator(
-                taking_part, server, work.headline, work.client_progress, memory, orders.end
+                taking_part,
+                server,
+                work.headline,
+                work.client_progress,
+                work.limited_by,
+                memory,
+                orders.end,
             ).answer
         )
         logger.info("connected to %s as %s", server, name)

@@ -141,6 +141,8 @@ def _of_a_client(facts: Facts) -> Iterator[str]:
         parts.append(facts["phase"])
     if facts["held_for"]:
         parts.append(f"held for {facts['held_for']}")
+    elif facts["stalled_by"]:
+        parts.append(f"limited by {facts['stalled_by']}")
     yield ", ".join(parts)
     done = f"{facts['tasks_done']} tasks done in {since}"
     yield f"server {facts['server']}; {done}; process {facts['pid']}; {_memory(facts['memory'])}"

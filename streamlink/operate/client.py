@@ -34,6 +34,7 @@ class ClientOperator:
         address: of its server.
         doing: returns what it does, such as ``site-1: train, job 'job' round 0``.
         progress: returns how far its task is; none or one.
+        limited_by: returns what limits the stream that moves now; empty: nothing.
         memory: made before the first channel.
         stop: ends it; its argument is the reason.
     """
@@ -44,11 +45,12 @@ class ClientOperator:
         address: str,
         doing: Callable[[], str],
         progress: Callable[[], Sequence[ClientProgress]],
+        limited_by: Callable[[], str],
         memory: Memory,
         stop: Callable[[str], None],
     ) -> None:
         self._client, self._address = client, address
-        self._doing, self._progress = doing, progress
+        self._doing, self._progress, self._limited_by = doing, progress, limited_by
         self._memory, self._stop = memory, stop
         self._rates = Rates(client)
         self._began = time.time()
@@ -96,6 +98,7 @@ class ClientOperator:
             "sending_rate": moving["sent"],
             "receiving_rate": moving["received"],
             "held_for": now.held_for if now else "",
+            "stalled_by": self._limited_by(),
             "bandwidth": bandwidth(self._rates),
             "memory": self._memory.facts(),
         }

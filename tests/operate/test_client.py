@@ -18,7 +18,13 @@ def an_operator(stopped: list[str], *progress: ClientProgress) -> ClientOperator
     """That of a client that has not connected."""
     client = Client("10.0.0.5:8517", "site-1", StreamingExecutor(lambda tensor, start, x: x))
     return ClientOperator(
-        client, "10.0.0.5:8517", lambda: "site-1: train", lambda: progress, Memory(), stopped.append
+        client,
+        "10.0.0.5:8517",
+        lambda: "site-1: train",
+        lambda: progress,
+        lambda: "network" * bool(progress),
+        Memory(),
+        stopped.append,
     )
 
 
@@ -32,6 +38,12 @@ def test_a_client_tells_what_it_does_and_how_far_that_is() -> None:
     assert first == "site-1: train, has 25% of 20.0 MiB, working, held for site-2"
     assert second.startswith("server 10.0.0.5:8517; 0 tasks done in ")
     assert how_it_ended(status).startswith("the client has ended, last seen after 0 tasks")
+
+
+def test_a_client_that_waits_for_nobody_tells_what_limits_it() -> None:
+    far = ClientProgress("server", "streaming", 0, 5 << 20, 10 << 20, 20 << 20)
+    (first, _) = lines_of(an_operator([], far).status())
+    assert first == "site-1: train, has 25% of 20.0 MiB, limited by network"
 
 
 def test_a_client_without_a_task_has_nothing_to_show() -> None:
