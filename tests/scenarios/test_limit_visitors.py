@@ -86,7 +86,8 @@ def test_the_limit_of_a_fetcher_is_changed_while_it_fetches(
 def test_a_limit_that_was_set_before_the_connection_holds_over_it(
     source: Path, tmp_path: Path, address: str
 ) -> None:
-    sending = streamlink("send", "source", address, "--name", "me", "--retry", 3600)
+    soon = ("--retry", 3600, "--set", "timeouts.connect_timeout=1")
+    sending = streamlink("send", "source", address, "--name", "me", *soon)
     receiving = streamlink("receive", "target", "--listen", address)
     with Command(sending, tmp_path) as sender:
         sender.until("retrying")
@@ -110,6 +111,8 @@ def test_a_sender_is_ended_with_the_reason_of_the_operator(
         assert sender.end() == 1
         assert "error: aborted by the operator: the wrong one" in sender.log
         receiver.until("waiting for the next sender")
+        receiver.interrupt()
+        assert receiver.end() == 130
 
 
 def test_the_limit_of_a_client_is_changed_in_the_middle_of_a_round(tmp_path: Path) -> None:
