@@ -19,8 +19,10 @@ from benchmarks import (
     clients,
     crowd,
     cuts,
+    differences,
     duplex,
     executors,
+    finetune,
     flat,
     flips,
     lossy,
@@ -54,6 +56,7 @@ PROGRAMS: dict[str, Callable[..., Result]] = {
     "crowd": crowd.run,
     "strategies": strategies.run,
     "lossy": lossy.run,
+    "finetune": finetune.run,
     "cuts": cuts.run,
     "slow": slow.run,
     "bwlimit": bwlimit.run,
@@ -63,14 +66,26 @@ PROGRAMS: dict[str, Callable[..., Result]] = {
     "soak": soak.run,
     "peers": peers.run,
     "probe": probes.run,
+    "differences": differences.run,
     "chunk": chunk.run,
     "raw": sockets.run,
     "line": capacity.run,
     "rawline": reference.run,
     "longline": beside.run,
 }
-# Half an hour; those that judge nothing; and those that need root, one of them an hour.
-LEFT_OUT = ("soak", "peers", "probe", "chunk", "raw", "line", "rawline", "longline")
+# Half an hour each; those that judge nothing; and those that need root, one of them an hour.
+LEFT_OUT = (
+    "soak",
+    "finetune",
+    "peers",
+    "probe",
+    "differences",
+    "chunk",
+    "raw",
+    "line",
+    "rawline",
+    "longline",
+)
 TIMED = ("line", "rawline", "longline")
 
 
@@ -90,6 +105,7 @@ class What(StrEnum):
     crowd = "crowd"
     strategies = "strategies"
     lossy = "lossy"
+    finetune = "finetune"
     cuts = "cuts"
     slow = "slow"
     bwlimit = "bwlimit"
@@ -99,6 +115,7 @@ class What(StrEnum):
     soak = "soak"
     peers = "peers"
     probe = "probe"
+    differences = "differences"
     chunk = "chunk"
     raw = "raw"
     line = "line"

@@ -11,13 +11,11 @@ from pydantic import Field, model_validator
 from streamlink.config.bandwidth import least_rate, parse_bwlimit
 from streamlink.config.files import load_yaml, sections
 from streamlink.config.security import SecurityConfig
+from streamlink.config.stream import StreamConfig
 from streamlink.config.values import (
-    Bwlimit,
     KiB,
     MiB,
-    Names,
     Patterns,
-    Rules,
     Seconds,
     Settings,
     Size,
@@ -25,7 +23,6 @@ from streamlink.config.values import (
 
 __all__ = [
     "MAX_CLIENTS",
-    "MAX_LANES",
     "MIN_KEEPALIVE_SECONDS",
     "GrpcConfig",
     "LimitsConfig",
@@ -40,164 +37,8 @@ __all__ = [
 MIN_KEEPALIVE_SECONDS = 10.0
 """The shortest interval of keepalive pings. Every server permits it, so both ends may differ."""
 
-MAX_LANES = 16
-"""The highest value of ``max_lanes``."""
-
 MAX_CLIENTS = 4096
 """The highest value of ``max_clients``."""
-
-
-class StreamConfig(Settings):
-    """The sizes of chunks and windows."""
-
-    chunk_bytes: Size = Field(default=2 * MiB, ge=4 * KiB, le=64 * MiB)
-    """Largest payload of one chunk (bytes). Both ends use the smaller of their two values."""
-
-    min_chunk_bytes: Size = Field(default=64 * KiB, ge=1 * KiB)
-    """Chunk size at the start of a stream (bytes); it grows up to ``chunk_bytes`` with the rate."""
-
-    window_bytes: Size = Field(default=16 * MiB, ge=8 * KiB)
-    """Most bytes of one stream that are sent but not consumed (bytes). Price: this much memory at
-    each end."""
-
-    initial_window_bytes: Size = Field(default=1 * MiB, ge=4 * KiB)
-    """Window at the start of a stream (bytes); it grows up to ``window_bytes`` with the rate and
-    the round-trip time of the link."""
-
-    data_listen: Names = ("auto",)
-    """Server: where streams are taken beside the connections of sessions, as ``CARRIER://WHERE``,
-    the best first; ``auto``: TCP at the port above that of sessions, if it is free; ``none``:
-    nowhere. A client uses the first carrier that it knows, and stays on the connection that it has
-    where that does not work. The error for an unknown carrier lists the known ones."""
-
-    max_lanes: int = Field(default=1, ge=1, le=MAX_LANES)
-    """Most TCP connections that carry one stream at the same time (count); the smaller value of
-    both ends counts. With more than one the client adds a connection while that makes the stream
-    faster, which helps on long lines, where one connection alone is slow. Price: a descriptor and
-    two threads each at both ends; at the server also for what clients may open beyond need, twice
-    as many for each client."""
-
-    lanes: int = Field(default=0, ge=0, le=MAX_LANES)
-    """Client: as many TCP connections for each stream, where they can be made (count), at most
-    ``max_lanes``; 0: as many as make it faster."""
-
-    congestion_control: str = Field(default="", pattern=r"^[a-z0-9_-]{0,15}$")
-    """Congestion control of this end's TCP connections for streams, such as ``bbr``, where the
-    system offers it to this process; empty: the system's own choice. It matters at the end that
-    sends. ``sysctl net.ipv4.tcp_allowed_congestion_control`` lists what Linux offers."""
-
-    memory_bytes: Size = Field(default=0, ge=0)
-    """Most memory for the windows of all streams of this process together, with the chunks that are
-    on their way through it (bytes); 0: each stream has its own ``window_bytes``. Streams get more
-    or less of it as they need, and each client's least is reserved. All servers and clients of a
-    process must have the same value. Price: this much memory, however many clients there are."""
-
-    encodings: Names = ()
-    """Encodings that models are sent in where the receiver knows them, the best first: ``planes``
-    (byte planes and zstd, for floating point numbers) or ``zstd``; each range that does not shrink
-    travels plain. ``auto``: ``planes``, where what the line carries and this end's processor
-    encodes shows that a range arrives sooner so. What is received needs no setting. Price: two more
-    chunks at each end, and what an encoder keeps (about 2 MiB)."""
-
-    bwlimit: Bwlimit = ""
-    """Bandwidth limit of this process for models, all streams together, as in rclone: ``10M``
-    (MiB per second) or ``10Mbit``, ``10M:5M`` for what it sends and receives, or by the time of day
-    ``08:00,10M 19:00,off``, also ``Mon-08:00,512K``; empty or ``off``: no limit. Headers of TCP and
-    IP are not counted. All servers and clients of a process that set it must set the same."""
-
-    lossy_down: Rules = ()
-    """Server: formats that lose precision, for tensors of the models that it sends to clients in
-    rounds: PATTERN=FORMAT, separated by commas, such as ``*.weight=int8,*=bf16``. The first pattern
-    that matches counts. Formats are ``fp16``, ``bf16`` and ``int8`` (a scale for each block of 256
-    elements); integers, and what a format would not make smaller, stay as they are. Digests are of
-    the rounded model. Price: four more chunks at each end."""
-
-    lossy_up: Rules = ()
-    """Client: the same for the updates that it sends to the server."""
-
-    error_feedback: Path | None = None
-    """Client: directory that keeps what ``lossy_up`` loses of an update, and adds it to the next
-    update of this client (error feedback); unset: it is lost. Price: disk space for the tensors
-    that are rounded, twice while an update is sent."""
-
-    max_repairs: int = Field(default=3, ge=0, le=100)
-    """How often one damaged chunk is requested again before the stream fails (count)."""
-
-    max_spec_bytes: Size = Field(default=64 * MiB, ge=4 * KiB)
-    """Largest model description accepted from a peer (bytes)."""
-
-    @property
-    def data_addresses(self) -> tuple[str, ...]:
-        """``data_listen`` without its words ``auto`` and ``none``."""
-        return tuple(each for each in self.data_listen if each not in ("auto", "none"))
-
-    @model_validator(mode="after")
-    def _relations(self) -> Self:
-        if self.error_feedback is not None and not self.lossy_up:
-            raise ValueError(
-                "error_feedback keeps what lossy_up loses, and lossy_up is not set; set lossy_up, "
-                "such as *=int8, or omit error_feedback"
-            )
-        if "none" in self.data_listen and len(self.data_listen) > 1:
-            raise ValueError(f"data_listen ({', '.join(self.data_listen)}): none stands alone")
-        if self.lanes > self.max_lanes:
-            raise ValueError(
-                f"lanes ({self.lanes}) must not exceed max_lanes ({self.max_lanes}); set both"
-            )
-        if self.window_bytes < self.chunk_bytes:
-            raise ValueError(
-                f"window_bytes ({self.window_bytes}) must hold at least one chunk "
-                f"(chunk_bytes = {self.chunk_bytes})"
-            )
-        return self
-
-    @property
-    def client_lanes(self) -> int:
-        """Server: most connections of one client beside the first of each of its streams (count).
-
-        All that two streams may have: a model that comes, and one that goes. Where it moves more
-        at a time, these share them.
-        """
-        return 2 * (self.max_lanes - 1)
-
-    @property
-    def smallest_chunk_bytes(self) -> int:
-        """The chunk size at the start of a stream: never above ``chunk_bytes``."""
-        return min(self.min_chunk_bytes, self.chunk_bytes)
-
-    @property
-    def stream_bytes(self) -> int:
-        """The most memory of one stream at one end (bytes): its window and four chunks.
-
-        The four: one being serialized, one inside the carrier, one being read, one being consumed.
-        With encodings two more: one that is encoded, or decoded, beside its other form, and its
-        byte planes. With lossy formats four more: what was read, the same rounded, and its packed
-        form, once in pieces.
-        """
-        return self.window_bytes + self._copies * self.chunk_bytes
-
-    @property
-    def _copies(self) -> int:
-        return 4 + 2 * bool(self.encodings) + 4 * bool(self.lossy_down or self.lossy_up)
-
-    def price_of(self, window_bytes: int) -> int:
-        """Return what a window costs of ``memory_bytes`` (bytes): see ``stream_bytes``.
-
-        In a window of fewer than four chunks a chunk is a quarter of it.
-        """
-        return window_bytes + self._copies * min(self.chunk_bytes, -(-window_bytes // 4))
-
-    def window_within(self, nbytes: int) -> int:
-        """Return the largest window that ``nbytes`` of ``memory_bytes`` pay for (bytes)."""
-        whole = nbytes - self._copies * self.chunk_bytes
-        if whole >= 4 * self.chunk_bytes:
-            return min(whole, self.window_bytes)
-        return min(4 * (nbytes // (4 + self._copies)), self.window_bytes)
-
-    @property
-    def least_stream_bytes(self) -> int:
-        """What a stream needs of ``memory_bytes`` to move well (bytes): two of its first chunks."""
-        return self.price_of(min(2 * self.smallest_chunk_bytes, self.window_bytes))
 
 
 class TimeoutConfig(Settings):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -14,10 +14,10 @@ __all__ = ["Codec", "Place"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which range of which model is encoded. Both ends know it, so it never travels.
+    """Which range of which model is encoded, and what else both ends know of it.
 
-    What a later codec needs to know beside that, such as a base that both ends have proven by its
-    digest, becomes a field here.
+    None of this travels with the range. What a later codec needs to know beside it becomes a field
+    here.
     """
 
     spec: ModelSpec
@@ -25,6 +25,9 @@ class Place:
     """First byte of the range."""
     nbytes: int
     """Its length, plain (bytes). It may begin and end inside an element."""
+    base: Callable[[int, int], Payload] | None = None
+    """Reads (offset, nbytes) of the version of the model that both ends hold, which has the same
+    spec; None: they hold none."""
 
     def segments(self) -> Iterator[Segment]:
         """Yield the pieces of tensors in this range, in order, with their dtypes."""

@@ -24,7 +24,7 @@ from streamlink.model.interfaces import Payload
 from streamlink.model.payloads import join
 from streamlink.model.spec import DTYPES
 
-__all__ = ["Planes"]
+__all__ = ["Planes", "joined", "split"]
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -39,19 +39,19 @@ class Planes:
 
     def encode(self, payload: Payload, place: Place) -> memoryview | None:
         """See ``Codec``."""
-        return self._zstd.encode((_mapped(join(payload), place, _split),), place)
+        return self._zstd.encode((_mapped(join(payload), place, split),), place)
 
     def decode(self, payload: Payload, place: Place) -> memoryview:
         """See ``Codec``."""
-        return _mapped(self._zstd.decode(payload, place), place, _joined)
+        return _mapped(self._zstd.decode(payload, place), place, joined)
 
 
-def _split(data: Bytes, itemsize: int) -> Bytes:
+def split(data: Bytes, itemsize: int) -> Bytes:
     """Return elements of ``itemsize`` bytes as planes."""
     return data.reshape(-1, itemsize).T
 
 
-def _joined(data: Bytes, itemsize: int) -> Bytes:
+def joined(data: Bytes, itemsize: int) -> Bytes:
     """Return planes as elements of ``itemsize`` bytes."""
     return data.reshape(itemsize, -1).T
 

@@ -22,15 +22,17 @@ __all__ = [
 AUTO = "auto"
 """In place of names: encodings that suit most models, where the line is slow enough for them."""
 
-_AUTO_ENCODINGS = ("planes",)
+# Where the ends hold no base, or a range is not related to it, differences are left out at once.
+_AUTO_ENCODINGS = ("delta", "planes")
 
 # "module:class" by the name that travels. A module is imported when its encoding is first used, so
 # that it costs nothing where it is not.
 _CODECS = {
     "zstd": "streamlink.encodings.zstd:Zstd",
     "planes": "streamlink.encodings.planes:Planes",
+    "delta": "streamlink.encodings.delta:Delta",
 }
-
+_WITH_BASE = frozenset({"delta"})
 
 # Formats that lose something, and the packing that goes with each; the smallest first. The rounding
 # is asked for by rules for tensors, and the packing is then offered by itself.
@@ -47,8 +49,8 @@ def known_encodings() -> tuple[str, ...]:
 
 
 def lossless_encodings() -> tuple[str, ...]:
-    """Return the names of those that any model may be sent in, unchanged."""
-    return tuple(_CODECS)
+    """Return the names of those that any model may be sent in, unchanged, without a base."""
+    return tuple(name for name in _CODECS if name not in _WITH_BASE)
 
 
 def lossy_formats(rules: Sequence[str]) -> tuple[str, ...]:

@@ -35,6 +35,10 @@ class Encoder:
         UnknownCodec: one of ``names`` is no encoding.
     """
 
+    base: Callable[[int, int], Payload] | None = None
+    """Reads (offset, nbytes) of the version that both ends hold; to be set once they have agreed on
+    it, before the first range is encoded. None: they hold none."""
+
     def __init__(
         self,
         names: Sequence[str],
@@ -79,7 +83,7 @@ class Encoder:
         self, offset: int, payload: Payload, numbered: Sequence[tuple[int, str]]
     ) -> tuple[int, Payload]:
         nbytes = payload_bytes(payload)
-        place = Place(self._spec, offset, nbytes)
+        place = Place(self._spec, offset, nbytes, self.base)
         for number, name in numbered:
             encoded = self._codec(name).encode(payload, place)
             # The receiver refuses what is not shorter: a window bounds what travels, too.
@@ -108,6 +112,10 @@ class Decoder:
     spec: ModelSpec | None = None
     """The model; to be set before its first chunk is here, which comes after its description."""
 
+    base: Callable[[int, int], Payload] | None = None
+    """Reads (offset, nbytes) of the version that both ends hold; to be set once they have agreed on
+    it, before the first range is decoded. None: they hold none."""
+
     def __init__(
         self, *, peer_name: str, stream_id: int, codec_for: Callable[[str], Codec] = new_codec
     ) -> None:
@@ -133,7 +141,7 @@ class Decoder:
         if number not in self._codecs:
             self._codecs[number] = self._codec_for(name)
         assert self.spec is not None, "its chunks come after its description"
-        place = Place(self.spec, offset, nbytes)
+        place = Place(self.spec, offset, nbytes, self.base)
         try:
             plain = self._codecs[number].decode(payload, place)
         except RemoteProtocolError as error:

@@ -8,7 +8,10 @@ overlaps, so this errs towards plain: it costs a slow line some of the gain, and
 Two things are not known before they are tried. A range is encoded now and then though it seems not
 worth it, since the next tensor may shrink by more; but not where even a share of 0 would not pay.
 And the rate of a line that waits for its encoder is the encoder's: where all that was sent has
-arrived, the next range travels plain, and shows what the line can do.
+arrived, the next range travels plain, and shows what the line can do. Where encoding saves much
+that would cost most of the gain, since one plain range is as long as many encoded ones: so many
+travel first that a plain one at most doubles the bytes. Of a model that has not changed, and whose
+ranges are a byte each, none is sent plain.
 
 Compare AdOC, which adapts its compression to the length of the queue in front of the line (Jeannot,
 Knutsson and Björkman, "Adaptive Online Data Compression", HPDC 2002).
@@ -24,6 +27,7 @@ __all__ = ["Line", "Worth"]
 TRY_EVERY = 32
 """One of so many ranges is encoded though it seems not worth it (count)."""
 
+_SHARE_OF_LITTLE_GAIN = 0.5  # above it a plain range costs little more than an encoded one
 _LATEST = 0.125  # the part of the last range in what is known of them
 
 
@@ -52,12 +56,13 @@ class Worth:
         self._seconds_per_byte = 0.0
         self._share = 0.0
         self._is_tried = False
-        self._plain = 0
+        self._plain = self._encoded = 0
         self._began = 0.0
 
     def is_worth_it(self) -> bool:
         """Return whether the next range is to be encoded: now, and then ``note`` follows."""
-        if not self._line.is_in_flight or not self._line.rate:
+        if not self._line.rate or (not self._line.is_in_flight and self._is_line_due()):
+            self._encoded = 0
             return False
         if self._pays(self._share) or (self._is_due() and self._pays(0.0)):
             self._plain, self._began = 0, self._clock()
@@ -75,8 +80,15 @@ class Worth:
         seconds = self._clock() - self._began
         weight = _LATEST if self._is_tried else 1.0
         self._is_tried = True
+        self._encoded += 1
         self._share += weight * (encoded_bytes / nbytes - self._share)
         self._seconds_per_byte += weight * (seconds / nbytes - self._seconds_per_byte)
+
+    def _is_line_due(self) -> bool:
+        """Return whether the next range is to show what the line can do."""
+        if not self._is_tried or self._share > _SHARE_OF_LITTLE_GAIN:
+            return True
+        return self._encoded * self._share >= 1.0  # together they are as long as a plain one
 
     def _is_due(self) -> bool:
         return self._plain >= TRY_EVERY - 1

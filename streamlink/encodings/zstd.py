@@ -11,7 +11,7 @@ from streamlink.errors import RemoteProtocolError
 from streamlink.model.interfaces import Payload
 from streamlink.model.payloads import join
 
-__all__ = ["Zstd"]
+__all__ = ["Zstd", "is_worth_it"]
 
 # The fastest of zstd's usual levels: the next ones cost several times the processor and save little
 # of floating point numbers.
@@ -36,27 +36,43 @@ class Zstd:
 
     def encode(self, payload: Payload, place: Place) -> memoryview | None:
         """See ``Codec``."""
-        packed = self._compressor.compress(join(payload))
-        is_worth_it = len(packed) <= place.nbytes - place.nbytes // _LEAST_SAVED
-        return memoryview(packed) if is_worth_it else None
+        packed = self.pack(join(payload))
+        return packed if is_worth_it(packed.nbytes, place.nbytes) else None
 
     def decode(self, payload: Payload, place: Place) -> memoryview:
         """See ``Codec``."""
-        packed = join(payload)
+        return self.unpack(join(payload), place.nbytes)
+
+    def pack(self, plain: memoryview) -> memoryview:
+        """Return ``plain`` as one frame."""
+        return memoryview(self._compressor.compress(plain))
+
+    def unpack(self, packed: memoryview, nbytes: int) -> memoryview:
+        """Return the ``nbytes`` bytes in a frame; no more memory than that is allocated.
+
+        Raises:
+            RemoteProtocolError: it is no frame of so many bytes.
+        """
         try:
-            self._check_size(packed, place)
+            _check_size(packed, nbytes)
             return memoryview(self._decompressor.decompress(packed, allow_extra_data=False))
         except zstandard.ZstdError as error:
             raise RemoteProtocolError(f"this is no zstd frame: {error}") from error
 
-    def _check_size(self, packed: memoryview, place: Place) -> None:
-        """Check what the frame's header says: the decoder allocates that much and believes it."""
-        found = zstandard.get_frame_parameters(packed)
-        if found.content_size != place.nbytes:
-            raise RemoteProtocolError(
-                f"a zstd frame of {found.content_size} bytes where {place.nbytes} belong"
-            )
-        if found.window_size > max(place.nbytes, _LEAST_WINDOW_BYTES) or found.dict_id:
-            raise RemoteProtocolError(
-                f"a zstd frame that needs a window of {found.window_size} bytes or a dictionary"
-            )
+
+def is_worth_it(encoded_bytes: int, nbytes: int) -> bool:
+    """Return whether a range of ``nbytes`` has shrunk by enough to travel encoded."""
+    return encoded_bytes <= nbytes - nbytes // _LEAST_SAVED
+
+
+def _check_size(packed: memoryview, nbytes: int) -> None:
+    """Check what the frame's header says: the decoder allocates that much and believes it."""
+    found = zstandard.get_frame_parameters(packed)
+    if found.content_size != nbytes:
+        raise RemoteProtocolError(
+            f"a zstd frame of {found.content_size} bytes where {nbytes} belong"
+        )
+    if found.window_size > max(nbytes, _LEAST_WINDOW_BYTES) or found.dict_id:
+        raise RemoteProtocolError(
+            f"a zstd frame that needs a window of {found.window_size} bytes or a dictionary"
+        )

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
-from urllib.parse import quote
 
 from streamlink.encodings.rounder import Rounder, formats_of
 from streamlink.link.assignment import Assignment
 from streamlink.model.spec import ModelSpec
+from streamlink.stores.files import directory_for
 from streamlink.stores.remainder import Remainder
 
 __all__ = ["UpdateRounding"]
-
-_LONGEST_NAME = 200  # file systems permit 255 bytes
 
 
 class UpdateRounding:
@@ -38,7 +35,7 @@ class UpdateRounding:
         if rounded and stream.error_feedback is not None:
             described = [part.digest.hex(), *(f"{name}={formats[name].name}" for name in rounded)]
             self._remainder = Remainder(
-                stream.error_feedback / _file_name(assignment.client_name),
+                directory_for(stream.error_feedback, "client", assignment.client_name),
                 ModelSpec(tuple(each for each in part.tensors if each.name in formats)),
                 owner=_hash_of(assignment.attempt.job, *described),
                 update=str(assignment.attempt),
@@ -58,12 +55,6 @@ class UpdateRounding:
         """Close the files."""
         if self._remainder is not None:
             self._remainder.close()
-
-
-def _file_name(client: str) -> Path:
-    # Names of clients may have any printable character, and the directory must not be left.
-    name = quote(client, safe=" ")
-    return Path(f"client-{name if len(name) <= _LONGEST_NAME else _hash_of(client)}")
 
 
 def _hash_of(*texts: str) -> str:

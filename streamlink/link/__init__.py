@@ -9,6 +9,7 @@ moves a whole model (``send_model``, ``receive_model``); ``server`` and ``client
 from streamlink.link.asking import Answer
 from streamlink.link.assignment import Assignment, TurnLock
 from streamlink.link.awaiting import run_async
+from streamlink.link.bases import Base, Bases
 from streamlink.link.client import ClientLink
 from streamlink.link.client_request import ClientRequest
 from streamlink.link.exchange import Exchange, ExchangeProgress, ExchangeResult, Phase
@@ -37,6 +38,8 @@ __all__ = [
     "Assignment",
     "Attempt",
     "BandwidthFacts",
+    "Base",
+    "Bases",
     "Chunk",
     "ClientLink",
     "ClientRequest",

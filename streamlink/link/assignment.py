@@ -19,6 +19,7 @@ from streamlink.errors import (
     to_raise,
 )
 from streamlink.extent import Extent
+from streamlink.link.bases import Bases
 from streamlink.link.facts import OMITS, own, parse_metrics, to_metadata
 from streamlink.link.receive_model import receive_model
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
@@ -28,9 +29,18 @@ from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.streams import is_complete
 from streamlink.link.transfer import Receipt
 from streamlink.link.transfer_facts import Direction, OnTransfer, TransferNotice
+from streamlink.model.part import part_of
 from streamlink.model.spec import ModelSpec
-from streamlink.protocol.frames import NO_ENTRIES, NO_METRICS, Attempt, Request, Update
+from streamlink.protocol.frames import (
+    NO_ENTRIES,
+    NO_METRICS,
+    Attempt,
+    Request,
+    Update,
+    UpdateKind,
+)
 from streamlink.stores.coercion import SourceLike, TargetLike, as_sink, as_source
+from streamlink.stores.versions import Versions
 from streamlink.transport.dialer import Dialer
 from streamlink.transport.facts import require_sendable
 from streamlink.transport.session import Session
@@ -93,6 +103,7 @@ class Assignment:
         cancel: CancelToken | None = None,
         *,
         client_name: str = "",
+        versions: Versions | None = None,
     ) -> None:
         self.client_name = client_name
         """The name of this client at its server."""
@@ -102,6 +113,11 @@ class Assignment:
         self._known = known
         self._on_transfer = on_transfer
         self._cancel = cancel or CancelToken()
+        self._bases: Bases | None = None
+        if versions is not None:
+            # Digests are told to this server alone, and only those of what it has sent itself.
+            owner = f"job {request.attempt.job!r} of the {session.peer_name}"
+            self._bases = Bases(versions, owner)
         self._reports = Reports(session, request)
         self._incoming: ReceiveTransfer | None = None
         self._outgoing: SendTransfer | None = None
@@ -263,6 +279,7 @@ class Assignment:
             attempt=self.attempt,
             known=self._known,
             extent=self._request.sends_extent,
+            bases=self._bases,
             notice=self._notice("received"),
         )
         self._open(model)
@@ -285,6 +302,7 @@ class Assignment:
             update=update,
             extent=self._extent_of(spec),
             lossy=self.config.stream.lossy_up,
+            bases=self._bases_of(update),
             notice=self._notice("sent"),
         )
         self._open(model)
@@ -294,6 +312,15 @@ class Assignment:
         model.hand_to(partial(self._dialer.open_transfer, self._session))
         # After that: of a token that is cancelled already the server hears over the stream.
         model.obey(self._cancel)
+
+    def _bases_of(self, update: Update) -> Bases | None:
+        """Return what an update may be sent as a difference from: earlier models."""
+        is_known = self._incoming is not None and self._incoming.has_spec
+        # What is a difference already has nothing in common with the model.
+        if self._bases is None or not is_known or update.kind is UpdateKind.DIFFERENCES:
+            return None
+        whole = self.incoming().spec
+        return self._bases.for_part(whole, part_of(whole, self._request.part))
 
     def _extent_of(self, spec: ModelSpec) -> Extent | None:
         """Return the bytes of the answer that are wanted; None: all."""

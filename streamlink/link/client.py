@@ -27,6 +27,8 @@ from streamlink.link.joining import is_goodbye, is_lost, join_again, join_when_f
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.transfer_facts import OnTransfer
 from streamlink.protocol.frames import NO_ENTRIES, Request
+from streamlink.stores.files import directory_for
+from streamlink.stores.versions import Versions
 from streamlink.transport.connect import Dial, dial
 from streamlink.transport.dialer import Dialer
 from streamlink.transport.session import GOODBYE_SECONDS, Session
@@ -92,6 +94,7 @@ class ClientLink(Closing):
         self._rejoin_seconds = self._config.timeouts.rejoin_timeout
         self._is_closing, self._is_over = clock.event(), clock.event()
         self._is_started = False
+        self._versions: Versions | None = None
         self._error: StreamlinkError | None = None
         # Models whose commit may be on its way to the server, which a goodbye would overtake.
         self._committed: weakref.WeakSet[ReceiveTransfer] = weakref.WeakSet()
@@ -110,12 +113,19 @@ class ClientLink(Closing):
             SecurityError: plain text would leave this machine unasked, or a certificate is no good.
             Cancelled: ``cancel`` was, before there was a session.
             RuntimeError: this client was closed.
+            StoreError: the directory ``stream.kept`` cannot be used.
             ValueError: another server or client of this process has another ``memory_bytes``.
         """
         if self._is_closing.is_set():
             raise RuntimeError(f"the client {self._name!r} was closed; make another one")
         if self._is_started:
             return self
+        # Before it connects: what an earlier process has kept is read once, and nobody waits yet.
+        if (kept := self._config.stream.kept) is not None and self._versions is None:
+            stream, where = self._config.stream, directory_for(kept, "client", self._name)
+            self._versions = Versions(
+                where, most=stream.kept_versions, most_bytes=stream.kept_bytes
+            )
         self._dialer = self._dial(
             self._address,
             self._config,
@@ -266,6 +276,13 @@ class ClientLink(Closing):
     def close(self, reason: str = "the client is closing") -> None:
         """Say goodbye and drop the connections; ``cancel`` ends the wait for the answer."""
         self._is_closing.set()
+        try:
+            self._leave(reason)
+        finally:
+            if self._versions is not None:
+                self._versions.close()
+
+    def _leave(self, reason: str) -> None:
         if not self._is_started:
             return
         if self._cancel.is_cancelled:  # there is still a moment for a goodbye
@@ -382,6 +399,7 @@ class ClientLink(Closing):
             self._on_transfer,
             self._work_cancel,
             client_name=self._name,
+            versions=self._versions,
         )
         with self._changed:
             # Before its thread starts: a cancel that follows at once must find it.

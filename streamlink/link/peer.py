@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from streamlink.cancel import CancelToken
 from streamlink.errors import StreamlinkError
 from streamlink.extent import Extent
+from streamlink.link.bases import Bases
 from streamlink.link.crew import Crew
 from streamlink.link.exchange import Exchange, Opened
 from streamlink.link.facts import to_metadata
@@ -14,6 +15,7 @@ from streamlink.link.peer_request import PeerRequest
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.transfer_facts import OnTransfer, TransferNotice
+from streamlink.model.part import part_of
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_ENTRIES, NO_METRICS, Attempt, Request
 from streamlink.stores.coercion import SourceLike, TargetLike, as_sink, as_source
@@ -76,6 +78,7 @@ class Peer:
         part: Sequence[str] = (),
         sends: Extent | None = None,
         returns: Extent | None = None,
+        bases: Bases | None = None,
         is_cancellable: bool = True,
     ) -> PeerRequest:
         """Offer the client a model of ``spec`` and expect one back, or the ``part`` of it.
@@ -89,6 +92,7 @@ class Peer:
             sends: the bytes of the model that travel; None: all.
             returns: the bytes of the answer that are expected back; None: all. A client that was
                 lost and came back continues its update so, where the process before it stopped.
+            bases: kept versions of the model, and where this one is kept; None: nowhere.
             is_cancellable: whether the server's token ends the exchange at once: what waits in it
                 raises ``Cancelled``. A job passes False, because it ends its requests in order.
 
@@ -99,8 +103,10 @@ class Peer:
         cancel = self._cancel if is_cancellable else None
         if cancel is not None:
             cancel.check()
-        outgoing = self._outgoing(spec, f"model to {self.name}, {attempt}", attempt, sends)
-        incoming = self._incoming(f"update of {self.name}, {attempt}", attempt, returns)
+        outgoing = self._outgoing(spec, f"model to {self.name}, {attempt}", attempt, sends, bases)
+        if bases is not None:
+            bases = bases.for_part(spec, part_of(spec, part))
+        incoming = self._incoming(f"update of {self.name}, {attempt}", attempt, returns, bases)
         pending = self._send_request(
             Request(
                 0,
@@ -203,7 +209,12 @@ class Peer:
         return Opened(self._session, pending, outgoing, incoming)
 
     def _outgoing(
-        self, spec: ModelSpec, name: str, attempt: Attempt, extent: Extent | None
+        self,
+        spec: ModelSpec,
+        name: str,
+        attempt: Attempt,
+        extent: Extent | None,
+        bases: Bases | None = None,
     ) -> SendTransfer:
         # Most answers have the tensors of their model: then their description need not be sent.
         self.known.add(spec)
@@ -218,10 +229,14 @@ class Peer:
             attempt=attempt,
             extent=extent,
             lossy=self._session.config.stream.lossy_down,
+            bases=bases,
+            is_kept=bases is not None,
             notice=TransferNotice(self.name, "sent", attempt, self._on_transfer, clock=clock),
         )
 
-    def _incoming(self, name: str, attempt: Attempt, extent: Extent | None) -> ReceiveTransfer:
+    def _incoming(
+        self, name: str, attempt: Attempt, extent: Extent | None, bases: Bases | None = None
+    ) -> ReceiveTransfer:
         clock = self._session.clock
         return ReceiveTransfer(
             self._session.config,
@@ -232,6 +247,7 @@ class Peer:
             attempt=attempt,
             known=self.known,
             extent=extent,
+            bases=bases,
             notice=TransferNotice(self.name, "received", attempt, self._on_transfer, clock=clock),
         )
 

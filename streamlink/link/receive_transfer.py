@@ -18,6 +18,7 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.extent import Extent
+from streamlink.link.bases import Base, Bases
 from streamlink.link.description import KnownSpecs, described
 from streamlink.link.throttle import Throttle
 from streamlink.link.transfer import OnPhase, Receipt, Transfer, ignore
@@ -28,6 +29,7 @@ from streamlink.model.spec import ModelSpec
 from streamlink.protocol.events import Delivered, Event, Finished, Opened, SpecReceived
 from streamlink.protocol.frames import NO_METRICS, Attempt, Chunk, Open, Update
 from streamlink.protocol.receiver import ReceiveStream
+from streamlink.stores.versions import VersionWriter
 from streamlink.transport.receive_pump import ReceivePump
 
 __all__ = ["KnownSpecs", "ReceiveTransfer", "put_chunk"]
@@ -42,7 +44,8 @@ class ReceiveTransfer(Transfer[ReceivePump]):
 
     Every method that waits raises the stream's own error once it has failed: ``Cancelled``, where a
     token of this end has ended it. Only ``extent`` of the model is wanted, where one is given; then
-    the digest is that of the extent.
+    the digest is that of the extent. ``bases`` has the kept versions that chunks may be differences
+    from, and takes this one where its sender keeps it, too.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         attempt: Attempt | None = None,
         known: KnownSpecs | None = None,
         extent: Extent | None = None,
+        bases: Bases | None = None,
         notice: TransferNotice | None = None,
     ) -> None:
         self._spec: ModelSpec | None = None
@@ -79,6 +83,9 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         self._opened: Open | None = None
         self._is_accepted = False
         self._digest: DigestBuilder | None = None
+        self._bases = bases
+        self._base: Base | None = None
+        self._kept: VersionWriter | None = None
 
     # --- what it is -------------------------------------------------------------------
 
@@ -234,11 +241,15 @@ class ReceiveTransfer(Transfer[ReceivePump]):
             return
         for view in chunk.payload:
             self._digest.update(view)
+            if self._kept is not None:
+                self._kept.add(view)
 
     def _hear(self, event: Event | None) -> None:
         if isinstance(event, Finished):
             self.metrics = event.metrics
             self._check_digest(event.digest)
+            if self._kept is not None:
+                self._kept.commit(event.digest)
             self.is_complete = True
 
     def recall(
@@ -257,12 +268,14 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         self._spec = self._decoder.spec = spec  # before ``on_phase``, which reports it of the total
         pulse = self.pulse("reading what came before")
         # Noted only when all was read: damaged bytes leave no trace, and the transfer begins at 0.
-        digest = self._new_digest()
+        digest, kept = self._new_digest(), self._begin_keeping()
         for view in saved:
             digest.update(view)
+            if kept is not None:
+                kept.add(view)
             pulse.beat()
             on_phase("checking", digest.offset)
-        self._digest = digest
+        self._digest, self._kept = digest, kept
 
     @property
     def is_exhausted(self) -> bool:
@@ -340,9 +353,31 @@ class ReceiveTransfer(Transfer[ReceivePump]):
     def _accept(self, spec: ModelSpec | None, start: int | None = None) -> None:
         self._is_accepted = True
         self._spec = self._decoder.spec = spec
+        if self._kept is None:
+            self._kept = self._begin_keeping()
+        digest = self._choose_base()
         with self._pump.locked() as (machine, now):
             if not machine.is_closed:  # else the next wait raises the reason
-                machine.accept(wants_spec=spec is None, start=start, now=now)
+                machine.accept(wants_spec=spec is None, start=start, base=digest, now=now)
+
+    def _begin_keeping(self) -> VersionWriter | None:
+        """Begin to keep what comes, if both ends keep it, and all of it comes to this process."""
+        assert self._opened is not None
+        is_whole = self.extent == Extent(0, self._opened.total_bytes)
+        if self._bases is None or not self._opened.is_kept or not is_whole:
+            return None
+        return self._bases.begin(self.spec_digest, self._opened.total_bytes)
+
+    def _choose_base(self) -> str:
+        """Let chunks be decoded with a version that both ends have; returns its digest, or none."""
+        assert self._opened is not None
+        if self._bases is None or not self._opened.bases:
+            return ""
+        self._base = self._bases.first_of(self._opened.bases, self.spec_digest)
+        if self._base is None:
+            return ""
+        self._decoder.base = self._base.read
+        return self._base.version.digest
 
     def _check_attempt(self, sent: Attempt) -> None:
         if self._belongs is not None and sent != self._belongs:
@@ -393,9 +428,14 @@ class ReceiveTransfer(Transfer[ReceivePump]):
 
     def _check_digest(self, sent: str) -> None:
         if self.digest != sent:
+            causes = "its source changed under the transfer, or memory is faulty"
+            if self._base is not None and self._bases is not None:
+                # Whichever end's copy it is, the next transfer goes without it.
+                causes += ", or a version that it was a difference from was changed on a disk"
+                self._bases.versions.drop(self._base.version, "what was decoded with it is wrong")
             raise ChecksumError(
                 f"the model that arrived from {self.peer_name} has digest {self.digest}, the one "
-                f"sent {sent}: its source changed under the transfer, or memory is faulty",
+                f"sent {sent}: {causes}",
                 stream_id=self._pump.stream.stream_id,
                 code=AbortCode.DIGEST_MISMATCH,
             )

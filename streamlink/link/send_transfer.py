@@ -9,8 +9,9 @@ from streamlink.config import LinkConfig
 from streamlink.encodings.registry import AUTO, lossy_formats, offered
 from streamlink.encodings.stream import Encoder
 from streamlink.encodings.worth import Worth
-from streamlink.errors import LocalProtocolError
+from streamlink.errors import AbortCode, LocalProtocolError, StoreError, StreamAborted
 from streamlink.extent import Extent
+from streamlink.link.bases import Base, Bases
 from streamlink.link.transfer import OnPhase, Receipt, Transfer, ignore
 from streamlink.link.transfer_facts import TransferNotice
 from streamlink.model.digest import BLOCK_BYTES, DigestBuilder, HasBlockHashes
@@ -34,7 +35,8 @@ class SendTransfer(Transfer[SendPump]):
     Every method that waits raises the stream's own error once it has failed: ``Cancelled``, where a
     token of this end has ended it. Only ``extent`` of the model travels, where one is given; then
     the digest is that of the extent. ``lossy`` are the rules by which its source may be rounded:
-    what is, travels packed.
+    what is, travels packed. ``bases`` has the kept versions that it may be sent as a difference
+    from, and ``is_kept`` tells the receiver that this one will be among them.
     """
 
     def __init__(
@@ -51,12 +53,15 @@ class SendTransfer(Transfer[SendPump]):
         is_resumable: bool = False,
         extent: Extent | None = None,
         lossy: Sequence[str] = (),
+        bases: Bases | None = None,
+        is_kept: bool = False,
         notice: TransferNotice | None = None,
     ) -> None:
         self.extent = extent or Extent(0, spec.nbytes)
         """The bytes of the model that travel."""
         names = config.stream.encodings
         packings = lossy_formats(lossy)
+        digests = bases.digests(spec.digest) if bases is not None else ()
         stream = SendStream(
             config,
             stream_id=stream_id,
@@ -68,14 +73,21 @@ class SendTransfer(Transfer[SendPump]):
             update=update,
             is_resumable=is_resumable,
             encodings=(*packings, *offered(names)),
+            bases=digests,
+            is_kept=is_kept,
             peer_name=peer_name,
             name=name,
         )
         # None where nothing is set: then encodings cost a chunk no call.
         encode = None
+        self._against_base: _AgainstBase | None = None
         if names or packings:
             worth = Worth(stream, clock) if AUTO in names else None
-            encode = Encoder(offered(names), spec, packings=packings, worth=worth).encode
+            encoder = Encoder(offered(names), spec, packings=packings, worth=worth)
+            encode = encoder.encode
+            if bases is not None and digests:
+                self._against_base = _AgainstBase(encoder, stream, bases, spec.digest)
+                encode = self._against_base.encode
         notice = notice or TransferNotice(peer_name, "sent", attempt, clock=clock)
         super().__init__(SendPump(stream, clock=clock, encode=encode), notice)
         self.spec = spec
@@ -187,8 +199,13 @@ class SendTransfer(Transfer[SendPump]):
             Cancelled: a token of this end was cancelled.
         """
         self._pump.finish(self._hexdigest(), metrics)
-        if not self._pump.wait_committed():
-            return None
+        try:
+            if not self._pump.wait_committed():
+                return None
+        except StreamAborted as error:
+            if error.code is AbortCode.DIGEST_MISMATCH and self._against_base is not None:
+                self._against_base.drop(str(error))
+            raise
         return self._done(self._hexdigest(), metrics)
 
     @property
@@ -222,6 +239,37 @@ class SendTransfer(Transfer[SendPump]):
         known = self._digest.offset - offset
         if known < view.nbytes:
             self._digest.update(view[max(0, known) :])
+
+
+class _AgainstBase:
+    """An encoder that knows the base once the receiver has accepted one."""
+
+    def __init__(
+        self, encoder: Encoder, stream: SendStream, bases: Bases, spec_digest: bytes
+    ) -> None:
+        self._encoder, self._stream = encoder, stream
+        self._bases, self._spec_digest = bases, spec_digest
+        self._base: Base | None = None
+        self._is_chosen = False
+
+    def encode(self, offset: int, payload: Payload, agreed: Sequence[str]) -> tuple[int, Payload]:
+        """See ``Encoder.encode``."""
+        if not self._is_chosen and self._stream.base:
+            self._is_chosen = True
+            self._base = self._bases.get(self._stream.base, self._spec_digest)
+            self._encoder.base = None if self._base is None else self._base.read
+        try:
+            return self._encoder.encode(offset, payload, agreed)
+        except StoreError as error:
+            # A range without its base is a range as ever; the model need not fail with its cache.
+            self.drop(str(error))
+            return self._encoder.encode(offset, payload, agreed)
+
+    def drop(self, why: str) -> None:
+        """Keep the base no longer, and send without it from now on."""
+        if self._base is not None:
+            self._bases.versions.drop(self._base.version, why)
+        self._base = self._encoder.base = None
 
 
 def _pages(spec: ModelSpec, config: LinkConfig) -> list[bytes]:

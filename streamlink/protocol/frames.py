@@ -110,6 +110,10 @@ class Open:
     """Names of the encodings that chunks may travel in, beside plain; the best first."""
     extent: Extent | None = field(default=None, compare=False)
     """The bytes of the model that the stream brings; None: all of them."""
+    bases: tuple[str, ...] = ()
+    """Digests of models that the sender has kept, the best first: it can send differences."""
+    is_kept: bool = False
+    """Whether the sender keeps this model, so that the receiver may name it as a base later."""
     brings: Extent = field(init=False)
     """The same, never None."""
 
@@ -241,6 +245,8 @@ class Accept:
     ranges: tuple[Range, ...] = ()
     encodings: tuple[str, ...] = ()
     """Those of ``Open.encodings`` that the receiver decodes; ``Chunk.encoding`` counts from 1."""
+    base: str = ""
+    """The one of ``Open.bases`` that the receiver has kept, too; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,8 @@ class SendHandshake:
         spec_pages: the description.
         is_resumable: a receiver may have some of it from an earlier process of this sender.
         encodings: names of those that chunks may travel in, beside plain.
+        bases: digests of kept models that chunks may be encoded against.
+        is_kept: this model will be one of them.
     """
 
     def __init__(
@@ -139,6 +141,8 @@ class SendHandshake:
         spec_pages: Sequence[bytes],
         is_resumable: bool,
         encodings: tuple[str, ...] = (),
+        bases: tuple[str, ...] = (),
+        is_kept: bool = False,
     ) -> None:
         self._open = Open(
             stream_id=stream_id,
@@ -150,6 +154,8 @@ class SendHandshake:
             update=update,
             encodings=encodings,
             extent=extent,
+            bases=bases,
+            is_kept=is_kept,
         )
         self._pages = tuple(spec_pages)
         self._is_resumable = is_resumable
@@ -195,6 +201,11 @@ class SendHandshake:
         if is_first and any(name not in self._open.encodings for name in accept.encodings):
             raise RemoteProtocolError(
                 f"{peer_name} accepted with encodings that were not offered: {accept.encodings}",
+                stream_id=stream_id,
+            )
+        if is_first and accept.base and accept.base not in self._open.bases:
+            raise RemoteProtocolError(
+                f"{peer_name} accepted with the base {accept.base!r}, which was not offered",
                 stream_id=stream_id,
             )
         self._agreed_chunk = accept.chunk_bytes

@@ -33,6 +33,9 @@ MAX_ACK_RANGES = 32
 MAX_ENCODINGS = 8
 """Encodings that a sender may offer for one stream (count)."""
 
+MAX_BASES = 8
+"""Kept models that a sender may name for one stream (count)."""
+
 MAX_DATA_PORTS, MAX_CARRIER_NAME = 8, 32
 """Carriers of streams that a server may name (count), and how long such a name is (characters)."""
 

@@ -44,6 +44,7 @@ from streamlink.protocol.frames import (
 from streamlink.protocol.handshake import check_open, is_same_model
 from streamlink.protocol.limits import (
     MAX_ACK_RANGES,
+    MAX_BASES,
     MAX_ENCODINGS,
     SMALLEST_CHUNK_BYTES,
 )
@@ -82,11 +83,14 @@ class ReceiveStream(ChunkReceiver):
         self._committing = 0
         self._commit: Commit | None = None
         self._is_expected = False
+        self._base = ""
         self._may_be_opened = True
 
     # --- the owner reads -----------------------------------------------------------
 
-    def accept(self, *, wants_spec: bool, now: float, start: int | None = None) -> None:
+    def accept(
+        self, *, wants_spec: bool, now: float, start: int | None = None, base: str = ""
+    ) -> None:
         """Answer ``Opened``: the sender may begin.
 
         Args:
@@ -94,6 +98,7 @@ class ReceiveStream(ChunkReceiver):
             now: monotonic seconds.
             start: the offset to begin at; None: where the extent begins. The bytes below are
                 here, durable, from an earlier process.
+            base: the one of the sender's bases that this end has, too; empty: none.
         """
         is_decided = self._is_accepted or self.is_closed
         self._require(self.opened is not None and not is_decided, "accept")
@@ -105,8 +110,9 @@ class ReceiveStream(ChunkReceiver):
             self._reassembly.received = self.durable = start
             self._credit.release(start)
             self._credit.allowed = max(self._credit.allowed, start)
+        self._require(not base or base in self.opened.bases, f"accept with the base {base!r}")
         self._travels = Extent(start, extent.stop)
-        self._is_accepted = True
+        self._is_accepted, self._base = True, base
         self._pages.is_wanted = wants_spec and self.opened.spec_pages > 0
         if wants_spec and not self._pages.is_wanted:
             self._events.append(SpecReceived(()))
@@ -330,6 +336,8 @@ class ReceiveStream(ChunkReceiver):
             raise self._violation(
                 f"offers {len(frame.encodings)} encodings; the most are {MAX_ENCODINGS}"
             )
+        if len(frame.bases) > MAX_BASES:
+            raise self._violation(f"offers {len(frame.bases)} bases; the most are {MAX_BASES}")
         known = self.opened or frame
         if frame.attempt != known.attempt:
             raise self._violation(
@@ -373,6 +381,7 @@ class ReceiveStream(ChunkReceiver):
             self._pages.is_wanted,
             self._reassembly.ranges(MAX_ACK_RANGES),
             self.encodings,
+            self._base,
         )
 
     def _on_spec_page(self, frame: SpecPage, now: float) -> None:

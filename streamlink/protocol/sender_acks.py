@@ -75,6 +75,8 @@ class AckReceiver(StreamMachine):
         update: Update = Update(),
         is_resumable: bool = False,
         encodings: tuple[str, ...] = (),
+        bases: tuple[str, ...] = (),
+        is_kept: bool = False,
         peer_name: str = "peer",
         name: str = "",
     ) -> None:
@@ -88,6 +90,8 @@ class AckReceiver(StreamMachine):
         self.received = self.consumed = self.durable = self.limit = self.extent.start
         self.encodings: tuple[str, ...] = ()
         """Those that the receiver decodes, too; known once it has accepted."""
+        self.base = ""
+        """The digest of the kept model that both ends have, once it has accepted; empty: none."""
         self._handshake = SendHandshake(
             stream_id=stream_id,
             attempt=attempt,
@@ -99,6 +103,8 @@ class AckReceiver(StreamMachine):
             spec_pages=spec_pages,
             is_resumable=is_resumable,
             encodings=encodings,
+            bases=bases,
+            is_kept=is_kept,
         )
         self._was_attached = False
         self._buffer = SendBuffer(self.extent.start)
@@ -147,7 +153,7 @@ class AckReceiver(StreamMachine):
             self._channel.outbox.extend(self._handshake.pages())
         if is_first:
             # For good: chunks in the buffer are encoded already, and any channel may carry them.
-            self.encodings = frame.encodings
+            self.encodings, self.base = frame.encodings, frame.base
         if not is_only:
             # The other channels continue. An ack on one of them may have overtaken this accept, so
             # what it acknowledges may be less than what is known.

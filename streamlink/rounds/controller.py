@@ -36,6 +36,7 @@ from streamlink.rounds.clients import ClientBook
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.job_state import JobState, JobTracker
 from streamlink.rounds.judge import Judge
+from streamlink.rounds.kept import KeptModels
 from streamlink.rounds.ledger import Ledger, Run
 from streamlink.rounds.lockstep.round import Lockstep
 from streamlink.rounds.lockstep.rule import require_quorum
@@ -175,13 +176,19 @@ class ScatterAndGather:
         if self._config.gather == "spool" and self._spool is None:
             raise ValueError("gather is 'spool', and there is no directory for it (spool)")
         keeper = self._keeper(aggregator, Path(state) if state is not None else None)
+        kept_models = None
+        if server.config.stream.kept is not None:
+            if filters_down:
+                raise ValueError("stream.kept keeps the model as clients get it, and filters_down "
+                                 "change it for each; omit one of them")  # fmt: skip
+            kept_models = KeptModels(server.config.stream, job)
         self._plan = Plan(
             job, self._config, tuple(filters_down), tuple(filters_up), metadata, on_event, weights,
             lossy_down, aggregator,
             schedules_of(self._config.schedules) if schedules is None else Schedules(schedules),
             stop=StopSignal(server.cancel, cancel or CancelToken()),
             tracker=JobTracker(job, server.clock), clock=server.clock, keeper=keeper,
-            book=book,
+            book=book, kept=kept_models,
         )  # fmt: skip
         self._lockstep = Lockstep(server, self._store, self._plan)
         self._spooled: SpooledRound | None = None
@@ -224,6 +231,8 @@ class ScatterAndGather:
         finally:
             # Also after an error: clients that were offered the next round early would wait for it.
             self._lockstep.forget("the job is over")
+            if self._plan.kept is not None:
+                self._plan.kept.close()
 
     def wait_for_clients(self) -> None:
         """Wait for the clients of the first round, by the settings ``wait_for_clients...``.
@@ -286,6 +295,8 @@ class ScatterAndGather:
         self._plan.emit(EventKind.ROUND_STARTED, first)
         is_evaluated = self._config.is_evaluated(number, is_last=is_last)
         try:
+            if (kept := self._plan.kept) is not None:
+                kept.require_current(self._store, self._plan.stop.check)
             # Before anybody is asked: after the commit a schedule that raises could not fail it.
             scheduled = self._plan.scheduled(number)
             # A client that has the next model early would train it before it can evaluate this one.

@@ -12,7 +12,7 @@ from streamlink.encodings.rounder import RoundedSource, Rounder, formats_of
 from streamlink.errors import RoundError
 from streamlink.filters import Filter, FilterContext, filtered, functions_of
 from streamlink.link import Attempt
-from streamlink.model.interfaces import ModelSource
+from streamlink.model.interfaces import ModelSink, ModelSource
 from streamlink.rounds.aggregate.aggregator import Aggregator
 from streamlink.rounds.aggregate.aggregators import MEAN
 from streamlink.rounds.aggregate.combiner import Step
@@ -20,6 +20,7 @@ from streamlink.rounds.aggregate.state import StateKeeper
 from streamlink.rounds.clients import ClientBook
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.job_state import JobTracker
+from streamlink.rounds.kept import KeptModels
 from streamlink.rounds.report import RoundReport
 from streamlink.rounds.schedule import Schedules
 from streamlink.rounds.stop import StopSignal
@@ -49,6 +50,8 @@ class Plan:
     schedules: Schedules = field(default_factory=Schedules)
     keeper: StateKeeper | None = field(default=None, kw_only=True)
     """Has the state of the aggregator, if it keeps one."""
+    kept: KeptModels | None = field(default=None, kw_only=True)
+    """Keeps the models of its rounds, which travel as differences then."""
     clock: Clock = field(kw_only=True)
     tracker: JobTracker = field(kw_only=True)
     book: ClientBook = field(kw_only=True)
@@ -72,6 +75,10 @@ class Plan:
         seen = filtered(source, functions_of(self.filters_down, context))
         formats = formats_of(self.lossy_down, seen.spec)
         return RoundedSource(seen, Rounder(seen.spec, formats)) if formats else seen
+
+    def keeping(self, sink: ModelSink) -> ModelSink:
+        """Return the sink for a new model: the store's, and what is kept beside it."""
+        return sink if self.kept is None else self.kept.keeping(sink)
 
     def facts(self, attempt: Attempt, peer_name: str) -> Mapping[str, str]:
         """Return the small facts that go with the task of a client, the scheduled ones first.

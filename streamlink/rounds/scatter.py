@@ -137,6 +137,7 @@ class Scatter:
                 part=rules.part,
                 sends=sends,
                 returns=returns,
+                bases=self._plan.kept.bases if self._plan.kept is not None else None,
                 is_cancellable=False,
             )
         except StreamlinkError as error:

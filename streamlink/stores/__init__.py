@@ -16,6 +16,7 @@ from streamlink.stores.pages import empty_bytes
 from streamlink.stores.registry import open_model, open_store
 from streamlink.stores.safetensors import SafetensorsSource, SafetensorsStore
 from streamlink.stores.safetensors.sink import SafetensorsSink
+from streamlink.stores.versions import KeptVersion, Versions, VersionWriter
 
 __all__ = [
     "Array",
@@ -23,6 +24,7 @@ __all__ = [
     "CompressedSink",
     "CompressedSource",
     "CompressedStore",
+    "KeptVersion",
     "MemorySink",
     "MemoryStore",
     "SafetensorsSink",
@@ -33,6 +35,8 @@ __all__ = [
     "TargetLike",
     "TorchModel",
     "TorchModule",
+    "VersionWriter",
+    "Versions",
     "as_model",
     "empty_bytes",
     "open_model",

@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore, SourceChanged, StoreError, StoreFull
@@ -24,6 +26,7 @@ __all__ = [
     "Flusher",
     "Steps",
     "close_all",
+    "directory_for",
     "disk_errors",
     "lock",
     "read_bytes",
@@ -46,6 +49,7 @@ _FORBIDDEN = {errno.EACCES, errno.EPERM}
 # the request alone promises nothing.
 _SYNC_BYTES = 256 << 20
 _WRITEBACK_BYTES = 32 << 20
+_LONGEST_NAME = 200  # file systems permit 255 bytes
 
 
 @contextlib.contextmanager
@@ -140,6 +144,17 @@ def sync_directory(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def directory_for(parent: Path, kind: str, name: str) -> Path:
+    """Return the directory of one client or job among those under ``parent``.
+
+    Names may have any printable character, and ``parent`` must not be left.
+    """
+    quoted = quote(name, safe=" ")
+    if len(quoted) > _LONGEST_NAME:
+        quoted = hashlib.sha256(name.encode(errors="replace")).hexdigest()
+    return parent / f"{kind}-{quoted}"
 
 
 def replace(temporary: Path, final: Path) -> None:

@@ -19,6 +19,7 @@ from streamlink.protocol import frames as f
 from streamlink.protocol.limits import (
     DATA_KEY_BYTES,
     MAX_ACK_RANGES,
+    MAX_BASES,
     MAX_CARRIER_NAME,
     MAX_DATA_PORTS,
     MAX_ENCODINGS,
@@ -150,15 +151,7 @@ def _clipped(text: str, nbytes: int = _MAX_REASON_BYTES) -> str:
 
 
 def _entries(entries: Any) -> dict[str, Any]:
-    if len(entries) > _MAX_ENTRIES:
-        raise RemoteProtocolError(f"received {len(entries)} entries where {_MAX_ENTRIES} may be")
-    return dict(entries)
-
-
-def _patterns(patterns: Any) -> tuple[str, ...]:
-    if len(patterns) > _MAX_ENTRIES:
-        raise RemoteProtocolError(f"received {len(patterns)} patterns where {_MAX_ENTRIES} may be")
-    return tuple(map(_text, patterns))
+    return dict(_few(entries, _MAX_ENTRIES, "entries"))
 
 
 def _flat(ranges: tuple[f.Range, ...]) -> tuple[int, ...]:
@@ -186,18 +179,18 @@ def _extent(message: Any, name: str) -> Extent | None:
     return Extent(found.start, found.stop)
 
 
-def _encodings(names: Any) -> tuple[str, ...]:
-    if len(names) > MAX_ENCODINGS:
-        raise RemoteProtocolError(f"received {len(names)} encodings; the most are {MAX_ENCODINGS}")
-    return tuple(map(_text, names))
+def _few(found: Any, most: int, what: str) -> Any:
+    if len(found) > most:
+        raise RemoteProtocolError(f"received {len(found)} {what}; the most are {most}")
+    return found
+
+
+def _texts(found: Any, most: int, what: str) -> tuple[str, ...]:
+    return tuple(map(_text, _few(found, most, what)))
 
 
 def _data_ports(ports: Any) -> tuple[f.DataPort, ...]:
-    if len(ports) > MAX_DATA_PORTS:
-        raise RemoteProtocolError(
-            f"received {len(ports)} data ports; the most are {MAX_DATA_PORTS}"
-        )
-    for each in ports:
+    for each in _few(ports, MAX_DATA_PORTS, "data ports"):
         is_named = 0 < len(each.carrier) <= MAX_CARRIER_NAME
         if not is_named or not 0 < each.port <= LARGEST_PORT or each.above > LARGEST_PORT:
             raise RemoteProtocolError(
@@ -270,6 +263,8 @@ _TRANSFER_ENCODERS: dict[type, Callable[[Any], Any]] = {
             encodings=x.encodings,
             extent=_pb_extent(x.extent),
             norm=x.update.norm,
+            bases=x.bases,
+            is_kept=x.is_kept,
         )
     ),
     f.Accept: lambda x: _T(
@@ -280,6 +275,7 @@ _TRANSFER_ENCODERS: dict[type, Callable[[Any], Any]] = {
             wants_spec=x.wants_spec,
             ranges=_flat(x.ranges),
             encodings=x.encodings,
+            base=x.base,
         )
     ),
     f.SpecPage: lambda x: _T(spec_page=pb.SpecPage(number=x.number, body=x.body)),
@@ -314,8 +310,10 @@ _TRANSFER_DECODERS: dict[str, Callable[[Any, int], f.TransferFrame]] = {
         m.chunk_bytes,
         _update(m),
         m.is_resumed,
-        _encodings(m.encodings),
+        _texts(m.encodings, MAX_ENCODINGS, "encodings"),
         _extent(m, "extent"),
+        _texts(m.bases, MAX_BASES, "bases"),
+        m.is_kept,
     ),
     "accept": lambda m, _: f.Accept(
         m.received,
@@ -323,7 +321,8 @@ _TRANSFER_DECODERS: dict[str, Callable[[Any, int], f.TransferFrame]] = {
         m.chunk_bytes,
         m.wants_spec,
         _ranges(m.ranges),
-        _encodings(m.encodings),
+        _texts(m.encodings, MAX_ENCODINGS, "encodings"),
+        _text(m.base),
     ),
     "spec_page": lambda m, _: f.SpecPage(m.number, m.body),
     "repair": lambda m, _: f.Repair(m.sequence),
@@ -484,7 +483,7 @@ _SESSION_DECODERS: dict[str, Callable[[Any], f.SessionFrame]] = {
         m.sends,
         m.returns,
         _entries(m.metadata),
-        _patterns(m.part),
+        _texts(m.part, _MAX_ENTRIES, "patterns"),
         _extent(m, "sends_extent"),
         _extent(m, "returns_extent"),
     ),

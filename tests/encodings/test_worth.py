@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -62,6 +63,27 @@ def test_a_line_that_waits_for_its_encoder_gets_plain_bytes() -> None:
     assert bench.offer()
     bench.is_in_flight = False
     assert not bench.offer()
+
+
+@pytest.mark.parametrize(("share", "between"), [(0.7, 0), (0.25, 4), (0.05, 20)])
+def test_a_plain_range_that_shows_the_line_at_most_doubles_the_bytes(
+    share: float, between: int
+) -> None:
+    bench = Bench(12.5 * MB, share=share)
+    assert bench.offer()
+    bench.is_in_flight = False
+    bench.offer()
+    offered = [bench.offer() for _ in range(3 * (between + 1))]
+    plain = [at for at, is_encoded in enumerate(offered) if not is_encoded]
+    assert len(plain) == (3 if between else len(offered))
+    assert {later - sooner for sooner, later in pairwise(plain)} <= {between + 1}
+
+
+def test_a_model_that_has_not_changed_needs_no_plain_range_to_show_the_line() -> None:
+    bench = Bench(12.5 * MB, speed=2000.0 * MB, share=0.0)
+    assert bench.offer()
+    bench.is_in_flight = False
+    assert all(bench.offer() for _ in range(1000))
 
 
 @given(rate=st.floats(1e3, 1e10), speed=st.floats(1e6, 1e10), share=st.floats(0.01, 1.0))

@@ -158,6 +158,13 @@ def test_an_encoding_that_was_not_offered_is_refused() -> None:
         take(a_handshake(encodings=("zstd",)), Accept(0, SIZE, 4 * KiB, encodings=("gzip",)))
 
 
+def test_a_base_that_was_not_offered_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match=r"the base 'ef', which was not offered"):
+        take(a_handshake(bases=("ab", "cd")), Accept(0, SIZE, 4 * KiB, base="ef"))
+    with pytest.raises(RemoteProtocolError, match="which was not offered"):
+        take(a_handshake(), Accept(0, SIZE, 4 * KiB, base="ab"))
+
+
 @pytest.mark.parametrize("name", ["a", "site-1", "Zürich 2", "x" * 128])
 def test_a_client_may_be_called_what_can_be_printed(name: str) -> None:
     assert not name_fault(name)

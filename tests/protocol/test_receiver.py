@@ -25,7 +25,7 @@ from streamlink.protocol.frames import (
     SpecPage,
     Update,
 )
-from streamlink.protocol.limits import MAX_ENCODINGS
+from streamlink.protocol.limits import MAX_BASES, MAX_ENCODINGS
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.states import State
 from tests.support.machines import (
@@ -450,6 +450,28 @@ def test_more_encodings_than_a_sender_may_offer_end_the_stream() -> None:
     offered = tuple(f"encoding {n}" for n in range(MAX_ENCODINGS + 1))
     receiver.receive(an_open(encodings=offered), now=0.0)
     assert "offers 9 encodings; the most are 8" in str(receiver.error)
+
+
+def test_more_bases_than_a_sender_may_name_end_the_stream() -> None:
+    receiver = a_receiver()
+    receiver.attach(now=0.0)
+    receiver.receive(an_open(bases=tuple(f"{n}" for n in range(MAX_BASES + 1))), now=0.0)
+    assert "offers 9 bases; the most are 8" in str(receiver.error)
+
+
+def test_a_base_is_accepted_on_every_channel_and_only_one_that_was_offered() -> None:
+    receiver = a_receiver()
+    receiver.attach(now=0.0)
+    receiver.receive(an_open(bases=("a", "b")), now=0.0)
+    with pytest.raises(LocalProtocolError, match="accept with the base 'c'"):
+        receiver.accept(wants_spec=False, base="c", now=0.0)
+    receiver.accept(wants_spec=False, base="b", now=0.0)
+    receiver.attach(now=1.0, channel=1)
+    receiver.receive(an_open(bases=("a", "b")), now=1.0, channel=1)
+    for channel in (0, 1):
+        (accept,) = receiver.frames_to_send(now=1.0, channel=channel)
+        assert isinstance(accept, Accept)
+        assert accept.base == "b"
 
 
 def test_an_owner_can_see_that_bytes_come_next() -> None:

@@ -99,8 +99,9 @@ class Federation:
         *,
         on_transfer: OnTransfer | None = None,
         clock: Clock = running_time,
+        port: int = 0,
     ) -> None:
-        server = Server("127.0.0.1:0", config, on_transfer=on_transfer, clock=clock)
+        server = Server(f"127.0.0.1:{port}", config, on_transfer=on_transfer, clock=clock)
         self.server = server.listen()
         self.address = f"127.0.0.1:{self.server.port}"
         self.config = config

@@ -61,6 +61,18 @@ TRANSFER: dict[str, f.TransferFrame] = {
         1 << 20, 1 << 24, 1 << 21, ranges=((1 << 21, 3 << 21), (1 << 23, 1 << 24))
     ),
     "accept_of_an_encoding": f.Accept(0, 1 << 24, 1 << 21, encodings=("zstd",)),
+    "open_with_bases": f.Open(
+        STREAM,
+        ATTEMPT,
+        1 << 37,
+        bytes(range(32)),
+        12,
+        1 << 21,
+        encodings=("delta",),
+        bases=("ab" * 32, "cd" * 32),
+        is_kept=True,
+    ),
+    "accept_of_a_base": f.Accept(0, 1 << 24, 1 << 21, encodings=("delta",), base="cd" * 32),
     "ack": f.Ack(3 << 40, 2 << 40, 1 << 40, 4 << 40),
     "ack_behind_a_gap": f.Ack(3 << 40, 0, 0, 4 << 40, ((13 << 38, 14 << 38),)),
     "repair": f.Repair(1 << 33),

@@ -168,7 +168,7 @@ class Lockstep:
         is_last: bool,
     ) -> Gather:
         sink, downstream = self._early.attach(
-            self._store.begin(source.spec), scatter, peers, is_last=is_last
+            self._plan.keeping(self._store.begin(source.spec)), scatter, peers, is_last=is_last
         )
         try:
             for peer in peers:  # one by one: if one fails, those before it are cancelled

@@ -273,7 +273,7 @@ class SpooledRound:
         arrived = spool.arrived.items()
         norms = DeclaredNorms(self._plan.rules.clip_norm, source)
         updates = [self._contributor(name, update, source, norms) for name, update in arrived]
-        sink = self._store.begin(source.spec)
+        sink = self._plan.keeping(self._store.begin(source.spec))
         rules = GatherRules(
             clock=self._clock,
             non_finite=self._plan.rules.non_finite,

@@ -122,7 +122,7 @@ class Attach(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., stream_id: _Optional[int] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("stream_id", "attempt", "total_bytes", "spec_digest", "spec_pages", "chunk_bytes", "weight", "is_resumed", "kind", "takes_next", "is_pure", "encodings", "extent", "norm")
+    __slots__ = ("stream_id", "attempt", "total_bytes", "spec_digest", "spec_pages", "chunk_bytes", "weight", "is_resumed", "kind", "takes_next", "is_pure", "encodings", "extent", "norm", "bases", "is_kept")
     STREAM_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -137,6 +137,8 @@ class Open(_message.Message):
     ENCODINGS_FIELD_NUMBER: _ClassVar[int]
     EXTENT_FIELD_NUMBER: _ClassVar[int]
     NORM_FIELD_NUMBER: _ClassVar[int]
+    BASES_FIELD_NUMBER: _ClassVar[int]
+    IS_KEPT_FIELD_NUMBER: _ClassVar[int]
     stream_id: int
     attempt: Attempt
     total_bytes: int
@@ -151,23 +153,27 @@ class Open(_message.Message):
     encodings: _containers.RepeatedScalarFieldContainer[str]
     extent: Extent
     norm: float
-    def __init__(self, stream_id: _Optional[int] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., total_bytes: _Optional[int] = ..., spec_digest: _Optional[bytes] = ..., spec_pages: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., weight: _Optional[float] = ..., is_resumed: bool = ..., kind: _Optional[_Union[UpdateKind, str]] = ..., takes_next: bool = ..., is_pure: bool = ..., encodings: _Optional[_Iterable[str]] = ..., extent: _Optional[_Union[Extent, _Mapping]] = ..., norm: _Optional[float] = ...) -> None: ...
+    bases: _containers.RepeatedScalarFieldContainer[str]
+    is_kept: bool
+    def __init__(self, stream_id: _Optional[int] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., total_bytes: _Optional[int] = ..., spec_digest: _Optional[bytes] = ..., spec_pages: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., weight: _Optional[float] = ..., is_resumed: bool = ..., kind: _Optional[_Union[UpdateKind, str]] = ..., takes_next: bool = ..., is_pure: bool = ..., encodings: _Optional[_Iterable[str]] = ..., extent: _Optional[_Union[Extent, _Mapping]] = ..., norm: _Optional[float] = ..., bases: _Optional[_Iterable[str]] = ..., is_kept: bool = ...) -> None: ...
 
 class Accept(_message.Message):
-    __slots__ = ("received", "limit", "chunk_bytes", "wants_spec", "ranges", "encodings")
+    __slots__ = ("received", "limit", "chunk_bytes", "wants_spec", "ranges", "encodings", "base")
     RECEIVED_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     CHUNK_BYTES_FIELD_NUMBER: _ClassVar[int]
     WANTS_SPEC_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     ENCODINGS_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
     received: int
     limit: int
     chunk_bytes: int
     wants_spec: bool
     ranges: _containers.RepeatedScalarFieldContainer[int]
     encodings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, received: _Optional[int] = ..., limit: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., wants_spec: bool = ..., ranges: _Optional[_Iterable[int]] = ..., encodings: _Optional[_Iterable[str]] = ...) -> None: ...
+    base: str
+    def __init__(self, received: _Optional[int] = ..., limit: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., wants_spec: bool = ..., ranges: _Optional[_Iterable[int]] = ..., encodings: _Optional[_Iterable[str]] = ..., base: _Optional[str] = ...) -> None: ...
 
 class SpecPage(_message.Message):
     __slots__ = ("number", "body")

@@ -1,0 +1,318 @@
+"""Models that were sent or received before, kept on a disk: what differences are taken from.
+
+A directory belongs to one process at a time. Each version is a file: a head of 4,096 bytes, JSON
+with a checksum, which names the job that the model belongs to, its digests and its place in time;
+then all bytes of the model, end to end. A version is a cache: it is not synced, and whatever is
+wrong with one costs only that its model travels whole once more. So a file that is damaged, cut or
+written to by somebody else is dropped, with a warning.
+
+A version is proven before it is used: its bytes were hashed while they were written, and a process
+that finds it hashes it once again, before it offers it to anybody.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import xxhash
+
+from streamlink.descriptors import patiently
+from streamlink.errors import CorruptStore, SourceChanged, StoreError
+from streamlink.model.interfaces import Payload
+from streamlink.stores.checked_json import decode_checked_json, encode_checked_json
+from streamlink.stores.files import (
+    FileIdentity,
+    Flusher,
+    disk_errors,
+    lock,
+    read_bytes,
+    remove,
+    require_free,
+    write_all,
+)
+
+__all__ = ["KeptVersion", "VersionWriter", "Versions"]
+
+logger = logging.getLogger("streamlink.stores")
+
+_HEAD_BYTES = 4096
+_PIECE_BYTES = 1 << 20
+_SUFFIX, _PARTIAL = ".version", ".partial"
+
+
+class KeptVersion:
+    """One model on the disk; readable as long as anybody refers to it, even once it is dropped.
+
+    Args:
+        path: its file.
+        fd: the same, open; closed with this object.
+        facts: what its head says.
+    """
+
+    def __init__(self, path: Path, fd: int, facts: dict[str, Any]) -> None:
+        self.path, self._fd = path, fd
+        # By reference counting: streams share it, and the last one to end closes the file.
+        self._closing = weakref.finalize(self, os.close, fd)
+        self.owner, self.digest = str(facts["owner"]), str(facts["digest"])
+        self.spec_digest = bytes.fromhex(facts["spec"])
+        self.nbytes = int(facts["nbytes"])
+        self._identity = FileIdentity.of(fd)
+
+    @property
+    def key(self) -> tuple[str, str, bytes]:
+        """What tells it from others: owner, digest and the digest of its tensors."""
+        return self.owner, self.digest, self.spec_digest
+
+    def read(self, offset: int, nbytes: int) -> Payload:
+        """Return bytes of the model.
+
+        Raises:
+            StoreError: the file cannot be read, or is cut.
+        """
+        with disk_errors(self.path, "reading a kept version"):
+            data = read_bytes(self._fd, nbytes, _HEAD_BYTES + offset, self.path)
+        return (memoryview(data),)
+
+    def require_unchanged(self) -> None:
+        """Check that nobody has written to the file since it was proven.
+
+        Raises:
+            SourceChanged: somebody has.
+        """
+        self._identity.require_same(self._fd, self.path)
+
+
+class Versions:
+    """The versions that one end keeps; the newest ``most`` of them, within ``most_bytes``.
+
+    Close it, or use it in a ``with`` block. All methods may be called from any thread.
+
+    Args:
+        directory: of this end alone; made where it is missing.
+        most: how many are kept (count).
+        most_bytes: all of them together, with one that is being written (bytes).
+
+    Raises:
+        StoreError: the directory cannot be used, or another process uses it.
+    """
+
+    def __init__(self, directory: Path, *, most: int, most_bytes: int) -> None:
+        self._directory, self._most, self._most_bytes = directory, most, most_bytes
+        self._lock = threading.Lock()
+        self._kept: list[KeptVersion] = []  # the newest first
+        self._writing: dict[Path, int] = {}
+        self._number, self._has_warned = 0, False
+        with disk_errors(directory, "keeping versions of models"):
+            directory.mkdir(parents=True, exist_ok=True)
+            fd = patiently(os.open, directory, os.O_RDONLY | os.O_DIRECTORY)
+            self._unlocking = weakref.finalize(self, os.close, fd)
+            try:
+                lock(fd, directory)
+                self._find()
+            except BaseException:
+                self._unlocking()
+                raise
+
+    def digests(self, owner: str, spec_digest: bytes) -> tuple[str, ...]:
+        """Return the digests of the versions of ``owner`` with these tensors, the newest first."""
+        with self._lock:
+            return tuple(
+                each.digest
+                for each in self._kept
+                if each.owner == owner and each.spec_digest == spec_digest
+            )
+
+    def get(self, owner: str, digest: str, spec_digest: bytes) -> KeptVersion | None:
+        """Return a version that ``digests`` has named; None: it is not kept any more."""
+        key = owner, digest, spec_digest
+        with self._lock:
+            found = next((each for each in self._kept if each.key == key), None)
+        if found is None:
+            return None
+        try:
+            found.require_unchanged()
+        except SourceChanged as error:
+            self.drop(found, str(error))
+            return None
+        return found
+
+    def begin(self, owner: str, spec_digest: bytes, nbytes: int) -> VersionWriter | None:
+        """Begin to write the next version; None: there is no room for it, which is logged."""
+        with self._lock:
+            self._number += 1
+            path = self._directory / f"{self._number:012d}{_PARTIAL}"
+            room = self._most_bytes - sum(each.nbytes for each in self._kept)
+            room -= sum(self._writing.values())
+            if nbytes > room:
+                self._warn(f"it has {nbytes} bytes, and {max(0, room)} are left of the limit")
+                return None
+            self._writing[path] = nbytes
+        facts = {"owner": owner, "spec": spec_digest.hex(), "nbytes": nbytes}
+        try:
+            with disk_errors(self._directory, "keeping a version of a model"):
+                require_free(self._directory, _HEAD_BYTES + nbytes, 0)
+                return VersionWriter(self, path, facts)
+        except StoreError as error:
+            self._ended(path)
+            self._warn(str(error))
+            return None
+
+    def drop(self, version: KeptVersion, why: str) -> None:
+        """Keep ``version`` no longer: something is wrong with it."""
+        logger.warning("%s: this version of a model is dropped: %s", version.path, why)
+        with self._lock:
+            self._forget(version)
+
+    def close(self) -> None:
+        """Let another process use the directory; the versions stay there."""
+        with self._lock:
+            self._kept.clear()
+        self._unlocking()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # --- for the writer -----------------------------------------------------------------------
+
+    def _add(self, partial: Path, fd: int, facts: dict[str, Any]) -> None:
+        path = partial.with_suffix(_SUFFIX)
+        os.replace(partial, path)
+        version = KeptVersion(path, fd, facts)
+        with self._lock:
+            self._writing.pop(partial, None)
+            # The same once more, as in a second attempt, must not push out another one.
+            same = [each for each in self._kept if each.key == version.key]
+            self._kept.insert(0, version)
+            for each in same + self._kept[self._most + len(same) :]:
+                self._forget(each)
+
+    def _ended(self, partial: Path) -> None:
+        with self._lock:
+            self._writing.pop(partial, None)
+
+    def _warn(self, why: str) -> None:
+        # Once: the next round has the same size and the same disk.
+        text = "%s: this version of a model is not kept (stream.kept, stream.kept_bytes): %s"
+        logger.log(logging.DEBUG if self._has_warned else logging.WARNING, text,
+                   self._directory, why)  # fmt: skip
+        self._has_warned = True
+
+    # --- the directory ------------------------------------------------------------------------
+
+    def _find(self) -> None:
+        """Prove what an earlier process has left; remove what is no whole version."""
+        for path in self._directory.glob(f"*{_PARTIAL}"):
+            remove(path)
+        for path in sorted(self._directory.glob(f"*{_SUFFIX}"), reverse=True):
+            self._number = max(self._number, int(path.stem) if path.stem.isdecimal() else 0)
+            if (version := self._proven(path)) is not None:
+                self._kept.append(version)
+        for each in self._kept[self._most :]:
+            self._forget(each)
+
+    def _proven(self, path: Path) -> KeptVersion | None:
+        fd = patiently(os.open, path, os.O_RDONLY | os.O_NOFOLLOW)
+        try:
+            facts = decode_checked_json(read_bytes(fd, _HEAD_BYTES, 0, path), path)
+            version = KeptVersion(path, fd, facts)
+            fd = -1  # its own now
+            if _hash_of(version) != facts["hash"]:
+                raise CorruptStore("its bytes have changed since they were written", path=str(path))
+            version.require_unchanged()
+        except (StoreError, KeyError, ValueError) as error:
+            logger.warning("%s: this version of a model is dropped: %s", path, error)
+            remove(path)
+            return None
+        finally:
+            if fd >= 0:
+                os.close(fd)
+        return version
+
+    def _forget(self, version: KeptVersion) -> None:
+        if version in self._kept:
+            self._kept.remove(version)
+            # Whoever reads it has it open, so its bytes stay until then.
+            remove(version.path)
+
+
+class VersionWriter:
+    """Writes one version, from its first byte to its last; it fails nobody but itself.
+
+    Its owner moves a model and keeps it beside that: an error of the disk is logged, and the
+    version is given up. One that is neither committed nor discarded is removed with this object.
+    """
+
+    def __init__(self, versions: Versions, path: Path, facts: dict[str, Any]) -> None:
+        self._versions, self._path, self._facts = versions, path, facts
+        self._fd = patiently(os.open, path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        self._ending = weakref.finalize(self, _give_up, versions, path, self._fd)
+        self._flusher = Flusher(self._fd, path.parent, 0)
+        self._hash = xxhash.xxh3_128()
+        self.offset = 0
+        """Of the byte that the next ``add`` begins with."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is still being written."""
+        return self._ending.alive
+
+    def add(self, view: memoryview) -> None:
+        """Write the next bytes."""
+        if not self.is_open:
+            return
+        try:
+            write_all(self._fd, view, _HEAD_BYTES + self.offset)
+            self._flusher.wrote(_HEAD_BYTES + self.offset, view.nbytes)
+        except OSError as error:
+            self.discard(f"it cannot be written: {error}")
+            return
+        self._hash.update(view)
+        self.offset += view.nbytes
+
+    def commit(self, digest: str) -> None:
+        """Keep it, as the model with ``digest``, which the caller has found to be right."""
+        if not self.is_open:
+            return
+        if self.offset != self._facts["nbytes"]:
+            self.discard(f"it has {self.offset} of {self._facts['nbytes']} bytes")
+            return
+        facts = {**self._facts, "digest": digest, "hash": self._hash.hexdigest()}
+        try:
+            write_all(self._fd, encode_checked_json(facts).ljust(_HEAD_BYTES), 0)
+            self._versions._add(self._path, self._fd, facts)
+            self._ending.detach()
+        except OSError as error:
+            self.discard(f"it cannot be written: {error}")
+
+    def discard(self, why: str = "") -> None:
+        """Give it up; harmless once it has ended."""
+        if self.is_open and why:
+            logger.warning("%s: this version of a model is not kept: %s", self._path, why)
+        self._ending()
+
+
+def _give_up(versions: Versions, path: Path, fd: int) -> None:
+    os.close(fd)
+    remove(path)
+    versions._ended(path)
+
+
+def _hash_of(version: KeptVersion) -> str:
+    hasher = xxhash.xxh3_128()
+    for piece in _pieces(version):
+        hasher.update(piece)
+    return hasher.hexdigest()
+
+
+def _pieces(version: KeptVersion) -> Iterator[memoryview]:
+    for at in range(0, version.nbytes, _PIECE_BYTES):
+        yield from version.read(at, min(_PIECE_BYTES, version.nbytes - at))

@@ -1,0 +1,229 @@
+"""Jobs whose models are kept at both ends, and travel as differences."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamlink.config import LinkConfig, StreamConfig
+from streamlink.errors import StreamlinkError
+from streamlink.executors.executor import Task, TaskResult
+from streamlink.executors.streaming import StreamingExecutor
+from streamlink.executors.whole import WholeExecutor
+from streamlink.link.transfer_facts import TransferFacts
+from streamlink.model.spec import TensorSpec
+from streamlink.rounds.controller import ScatterAndGather
+from tests.support.jobs import Job
+from tests.support.peers import Array, Federation, Site, config
+
+SIZE = 20_000
+FACTOR = np.float32(1.0001)
+Seen = list[TransferFacts]
+SMALL_SHARE, WHOLE_SHARE = 0.4, 0.99
+
+
+def initial() -> dict[str, Any]:
+    values = np.random.default_rng(1).standard_normal(SIZE).astype("<f4")
+    return {"w": values, "frozen": np.arange(SIZE, dtype="<i8")}
+
+
+def step(model: dict[str, Any], task: Task) -> TaskResult:
+    """Change a few bits of some elements, as a small step of an optimizer does."""
+    model["w"][task.round :: 7] *= FACTOR
+    return TaskResult()
+
+
+def after(rounds: int) -> Array:
+    """Return what ``step`` makes of the first tensor; the mean of equal updates is the update."""
+    values: Array = initial()["w"]
+    for number in range(rounds):
+        values[number::7] *= FACTOR
+    return values
+
+
+def keeping(folder: Path, **stream: Any) -> LinkConfig:
+    return config(stream={"encodings": ("delta",), "kept": folder, **stream})
+
+
+TURNS = [["site-0", "site-1"], ["site-0"], ["site-0"], ["site-1"]]
+
+
+class Kept:
+    """A job whose server and clients keep versions under ``folder``."""
+
+    def __init__(self, folder: Path, **rules: Any) -> None:
+        self.folder, self.rules = folder, {"num_rounds": 3, **rules}
+        self.seen: Seen = []
+        self.port = 0
+        self.server: dict[str, Any] = {}
+        self.clients: dict[str, Any] = {}
+        self.extras: dict[str, Any] = {}
+        self.arrays = initial()
+        self.executor: Callable[[], Any] = lambda: WholeExecutor(step)
+        self.on_round: Callable[[int], None] = lambda number: None
+
+    def run(self, clients: int = 2) -> dict[str, Any]:
+        """Run it, with new processes as far as the disk can tell; return its model."""
+        link = keeping(self.folder / "server", **self.server)
+        federation = Federation(link, on_transfer=self.seen.append, port=self.port)
+        self.port = federation.server.port
+        extras = {"on_event": self._heard, **self.extras}
+        with Job(link, arrays=self.arrays, federation=federation, extras=extras,
+                 **self.rules) as job:  # fmt: skip
+            for number in range(clients):
+                self.site(federation, number)
+            job.start(clients)
+            job.reports()
+            self.arrays = {name: array.copy() for name, array in job.store.arrays.items()}
+        return self.arrays
+
+    def site(self, federation: Federation, number: int) -> Site:
+        link = keeping(self.folder / "clients", **self.clients)
+        return federation.client(f"site-{number}", self.executor(), link)
+
+    def _heard(self, event: Any) -> None:
+        if event.kind.value == "round started":
+            self.on_round(event.attempt.round)
+
+    def shares(self, round_: int, direction: str, peer: str = "") -> list[float]:
+        """Return which share of the model travelled: each client's."""
+        return [
+            facts.wire_bytes / facts.bytes
+            for facts in self.seen
+            if facts.attempt is not None
+            and (facts.attempt.round, facts.direction) == (round_, direction)
+            and peer in ("", facts.peer_name)
+        ]
+
+    def versions(self, end: str) -> list[Path]:
+        return sorted((self.folder / end).glob("*/*"))
+
+
+@pytest.mark.parametrize("rules", [{}, {"gather": "spool"}, {"duplex_bytes": 1 << 20}], ids=str)
+def test_after_its_first_way_a_model_travels_as_differences(
+    tmp_path: Path, rules: dict[str, Any]
+) -> None:
+    kept = Kept(tmp_path, **rules)
+    if "gather" in rules:
+        kept.extras["spool"] = tmp_path / "spool"
+    if "duplex_bytes" in rules:
+        kept.executor = lambda: WholeExecutor(step, next_model="memory")
+    np.testing.assert_array_equal(kept.run()["w"], after(3))
+    assert min(kept.shares(0, "sent")) > WHOLE_SHARE, "nobody had anything before"
+    for number, direction in ((0, "received"), (1, "sent"), (1, "received"), (2, "sent")):
+        shares = kept.shares(number, direction)
+        assert len(shares) == 2
+        assert max(shares) < SMALL_SHARE, (number, direction, shares)
+    assert len(kept.versions("clients")) == 2, "one of each client"
+    assert len(kept.versions("server")) == 2, "the model, and the one before it"
+
+
+def test_a_streaming_executor_sends_differences_from_the_round_before(tmp_path: Path) -> None:
+    def scale(tensor: TensorSpec, start: int, values: Array) -> Array:
+        return values * FACTOR if tensor.name == "w" else values
+
+    kept = Kept(tmp_path)
+    kept.executor = lambda: StreamingExecutor(scale)
+    kept.run()
+    assert min(kept.shares(0, "received")) > WHOLE_SHARE, "its base is still arriving"
+    assert max(kept.shares(1, "sent") + kept.shares(1, "received")) < SMALL_SHARE
+
+
+def test_only_what_is_wanted_back_is_compared_with_the_whole_model(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, part=["w"])
+    np.testing.assert_array_equal(kept.run()["w"], after(3))
+    assert max(kept.shares(0, "received") + kept.shares(2, "received")) < SMALL_SHARE
+
+
+def test_a_restart_of_both_ends_costs_no_base(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, num_rounds=1)
+    kept.run()
+    kept.seen.clear()
+    kept.run()
+    assert max(kept.shares(0, "sent") + kept.shares(0, "received")) < SMALL_SHARE
+
+
+def test_clients_that_are_not_asked_each_time_need_more_versions(tmp_path: Path) -> None:
+    for most, is_small in ((1, False), (3, True)):
+        kept = Kept(tmp_path / str(most), min_clients=1)
+        kept.server = {"kept_versions": most}
+        kept.rules["num_rounds"] = len(TURNS)
+        kept.extras["choose"] = lambda number, clients: TURNS[number]
+        kept.run()
+        (share,) = kept.shares(3, "sent", "site-1")
+        assert share < SMALL_SHARE if is_small else share > WHOLE_SHARE
+
+
+def test_a_version_that_was_damaged_meanwhile_is_not_used(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, num_rounds=1)
+    kept.run()
+    for path in kept.versions("clients"):
+        data = bytearray(path.read_bytes())
+        data[5000] ^= 1
+        path.write_bytes(data)
+    kept.seen.clear()
+    kept.run()
+    assert min(kept.shares(0, "sent")) > WHOLE_SHARE
+    assert max(kept.shares(0, "received")) < SMALL_SHARE, "the new one is a base again"
+
+
+@pytest.mark.parametrize("end", ["clients", "server"])
+def test_a_version_that_is_changed_under_a_job_never_gives_a_wrong_model(
+    tmp_path: Path, end: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its time is put back, too: so only the digest of what was decoded can tell."""
+    kept = Kept(tmp_path)
+
+    def change(number: int) -> None:
+        if number != 1:
+            return
+        for path in kept.versions(end):
+            before = path.stat()
+            data = bytearray(path.read_bytes())
+            data[4096 + 64 : 4096 + 4064] = bytes(4000)
+            with path.open("r+b") as file:
+                file.write(data)
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    kept.on_round = change
+    model = None
+    with suppress(StreamlinkError):
+        model = kept.run()
+    if model is not None:
+        np.testing.assert_array_equal(model["w"], after(3))
+    else:
+        assert "a version that it was a difference from was changed" in caplog.text
+
+
+def test_where_one_end_keeps_nothing_models_travel_whole(tmp_path: Path) -> None:
+    for end in ("server", "clients"):
+        kept = Kept(tmp_path / end, num_rounds=2)
+        setattr(kept, end, {"kept": None})
+        np.testing.assert_array_equal(kept.run()["w"], after(2))
+        assert min(kept.shares(1, "sent") + kept.shares(1, "received")) > WHOLE_SHARE
+        assert not (tmp_path / end / "clients").exists() or not kept.versions("clients")
+
+
+def test_models_that_have_no_room_travel_whole(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = Kept(tmp_path, num_rounds=2)
+    kept.clients = {"kept_bytes": "100KiB"}
+    np.testing.assert_array_equal(kept.run()["w"], after(2))
+    assert min(kept.shares(1, "sent")) > WHOLE_SHARE
+    assert "is not kept" in caplog.text
+
+
+def test_a_model_that_each_client_gets_differently_is_not_kept(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="omit kept or lossy_down"):
+        StreamConfig(kept=tmp_path, lossy_down=("*=bf16",))
+    with Federation(keeping(tmp_path)) as federation, pytest.raises(ValueError, match="filters"):
+        ScatterAndGather(
+            federation.server, tmp_path, job="test", filters_down=[lambda *given: given[-1]]
+        )
