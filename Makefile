@@ -96,7 +96,9 @@ bench: $(VENV)/.bench ## the benchmarks, as tables
 bench-full: $(VENV)/.lean ## the 128 GB job: 64 keys of 2 GB, two clients, three rounds (half an hour)
 	$(BIN)/python examples/hello_numpy_large/run.py $(FULL)
 
-bench-links: $(VENV)/.bench ## streamlink beside a raw socket over slow and long lines, and the page; SMALL=1: minutes
+bench-links: $(VENV)/.bench ## slow and long lines, large models, two sites, and the page of all; SMALL=1: minutes
+	$(BIN)/python -m benchmarks.links sites $(if $(SMALL),--small)
+	$(BIN)/python -m benchmarks.links links --large $(if $(SMALL),--small)
 	$(BIN)/python -m benchmarks.links links $(if $(SMALL),--small)
 
 bench-peers: $(VENV)/.bench ## the same models by gRPC, Flight, rsync, FLARE, Flower and APPFL; SMALL=1: minutes

@@ -1,11 +1,14 @@
 """A limit of 10 Mbit/s on a line of 100 Mbit/s: its share in any ten seconds, and the heartbeats.
 
 ``streamlink serve`` and ``streamlink fetch`` are processes, the line is a relay, and the bytes are
-counted by the relay as it reads them: payloads, headers, control frames, both ports.
+counted by the relay as it reads them: payloads, headers, control frames, both ports. What
+heartbeats do without any limit is measured beside it. Over MPI there is no line of ours: there the
+receiver counts payloads (``bwlimit_ranks``).
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -21,22 +24,26 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from benchmarks.closing import Closing
+from benchmarks.mpi import mpiexec
 from benchmarks.pipes import Direction
+from benchmarks.processes import REPOSITORY
 from benchmarks.relay import Link, Relay
 from benchmarks.stats import Result
+from benchmarks.tables import report_progress
 
-__all__ = ["Heard", "Ledger", "run", "shares"]
+__all__ = ["LIMIT", "SPAN", "Case", "Heard", "Ledger", "run", "shares"]
 
 LINE, LIMIT = 12.5e6, 1.25e6  # bytes per second
 SPAN = 10.0
 FULL_SECONDS, QUICK_SECONDS = 32.0, 1.5
+FREE_SECONDS = 16.0  # without a limit, on the whole line
 LEAST, MOST = 0.95, 1.0
 HEARTBEAT = 0.5
 TICK = 0.2  # clocks are looked at so often, with a limit and without
 MOST_LATE = 0.1
 PATIENCE = 120.0
-
-CASES = [(carrier, end) for carrier in ("tcp", "grpc") for end in ("serve", "fetch")]
+LANES = 4
+BULK = 0.02  # of all bytes: a connection that carries more of them than this carries the model
 
 
 @dataclass
@@ -56,22 +63,16 @@ class Ledger:
     @property
     def down(self) -> list[tuple[float, int]]:
         """When how many bytes came from the server, while the model moved."""
-        bulk = self._bulk
-        times = [
-            at for at, connection, way, _ in self.pieces if (connection, way) == (bulk, "down")
-        ]
+        first, last = self._moving
         return [
-            (at, size)
-            for at, _, way, size in self.pieces
-            if way == "down" and times[0] <= at <= times[-1]
+            (at, size) for at, _, way, size in self.pieces if way == "down" and first <= at <= last
         ]
 
     @property
     def heartbeat_gap(self) -> float:
         """The longest silence of the session's connection, in either direction (seconds)."""
-        moved = self.down
-        bulk, first, last = self._bulk, moved[0][0], moved[-1][0]
-        session = next(each for _, each, _, _ in self.pieces if each != bulk)
+        first, last = self._moving
+        session = next(each for _, each, _, _ in self.pieces if each not in self._bulk)
         gaps = [0.0]
         for way in ("up", "down"):
             times = [
@@ -83,63 +84,117 @@ class Ledger:
         return max(gaps)
 
     @property
-    def _bulk(self) -> int:
+    def _moving(self) -> tuple[float, float]:
+        """From when until when the model came."""
+        bulk = self._bulk
+        times = [at for at, each, way, _ in self.pieces if way == "down" and each in bulk]
+        return times[0], times[-1]
+
+    @property
+    def _bulk(self) -> set[int]:
+        """The connections that carry the model."""
         counts: Counter[int] = Counter()
         for _, connection, _, size in self.pieces:
             counts[connection] += size
-        return counts.most_common(1)[0][0]
+        return {each for each, size in counts.items() if size > BULK * counts.total()}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Which carrier, which end is limited (neither: ``""``), over how many connections."""
+
+    carrier: str
+    limited: str
+    lanes: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.carrier}{f', {self.lanes} lanes' * (self.lanes > 1)}"
+
+    @property
+    def name(self) -> str:
+        """What the folder of its model is called."""
+        return f"{self.carrier}-{self.limited}-{self.lanes}"
+
+    @property
+    def limited_end(self) -> str:
+        """What the limited end does."""
+        return {"serve": "sends", "fetch": "receives"}.get(self.limited, "neither")
+
+
+CASES = [
+    *(Case(carrier, end) for carrier in ("tcp", "grpc") for end in ("serve", "fetch", "")),
+    *(Case("tcp", end, LANES) for end in ("serve", "fetch", "")),
+]
+OVER_MPI = [Case("mpi", end) for end in ("serve", "fetch")]
 
 
 @dataclass(frozen=True)
 class Heard:
-    """One case: what the line saw."""
+    """One case: what the line saw. Without a limit there is no share of it."""
 
-    carrier: str
-    limited: str
+    case: Case
     least: float
     most: float
     mean: float
-    heartbeat_gap: float
+    heartbeat_gap: float | None
+    """None: no line of ours sees them."""
 
-    @property
-    def is_met(self) -> bool:
-        """Whether share and heartbeats keep what is promised."""
-        is_on_time = self.heartbeat_gap <= HEARTBEAT + TICK + MOST_LATE
-        return self.least >= LEAST and self.most <= MOST and is_on_time
+    def is_met(self, without: float | None) -> bool:
+        """Whether share and heartbeats keep what is promised.
+
+        Args:
+            without: the longest gap of heartbeats where nothing is limited (seconds).
+        """
+        if not self.case.limited:
+            return True
+        has_share = self.least >= LEAST and self.most <= MOST
+        if self.heartbeat_gap is None or without is None:
+            return has_share
+        most = min(HEARTBEAT + TICK, without) + MOST_LATE
+        return has_share and self.heartbeat_gap <= most
+
+    def row(self) -> tuple[str, ...]:
+        """Return it as a row of the table."""
+        found = (self.least, self.most, self.mean)
+        shown = [f"{share:.4f}" if self.case.limited else "-" for share in found]
+        gap = "-" if self.heartbeat_gap is None else f"{self.heartbeat_gap:.3f}"
+        return (str(self.case), self.case.limited_end, *shown, gap)
 
 
 def run(quick: bool) -> Result:
-    """Measure four cases of 32 s (quick: 1.5 s)."""
+    """Measure eleven cases of 32 s, or 16 s where nothing is limited (quick: four of 1.5 s)."""
     seconds = QUICK_SECONDS if quick else FULL_SECONDS
+    cases = [each for each in CASES if each.lanes == 1 and each.limited] if quick else CASES
     with tempfile.TemporaryDirectory() as folder:
-        model = Path(folder) / "model"
-        model.mkdir()
-        noise = np.random.default_rng(0).integers(0, 256, int(seconds * LIMIT), dtype=np.uint8)
-        save_file({"noise": noise}, model / "model.safetensors")
-        found = [_case(Path(folder), *case) for case in CASES]
+        _write_model(Path(folder) / "limited", int(seconds * LIMIT))
+        if not quick:
+            _write_model(Path(folder) / "free", int(FREE_SECONDS * LINE))
+        found = [_case(Path(folder), each) for each in cases]
+    if not quick:
+        found += _over_mpi(seconds)
+    without = {str(each.case): each.heartbeat_gap for each in found if not each.case.limited}
     return Result(
         name="bwlimit",
         claim=f"a limit of 10 Mbit/s on a line of 100 Mbit/s: {LEAST} to {MOST} of it in any "
-        f"{SPAN:g} s, and a heartbeat is at most {MOST_LATE} s late",
+        f"{SPAN:g} s, and no heartbeat is more than {MOST_LATE} s later than without a limit, or "
+        "than it is due",
         columns=("carrier", "limited end", "least", "most", "mean", "longest gap of heartbeats, s"),
-        rows=tuple(
-            (
-                each.carrier,
-                "sends" if each.limited == "serve" else "receives",
-                *(f"{share:.4f}" for share in (each.least, each.most, each.mean)),
-                f"{each.heartbeat_gap:.3f}",
-            )
-            for each in found
-        ),
+        rows=tuple(each.row() for each in found),
         facts={
             "line_bytes_per_second": LINE,
             "limit_bytes_per_second": LIMIT,
             "heartbeat_interval": HEARTBEAT,
             "tick_seconds": TICK,
-            "cases": [vars(each) for each in found],
+            "cases": [{**vars(each), "case": vars(each.case)} for each in found],
         },
-        met=None if quick else all(each.is_met for each in found),
+        met=None if quick else all(each.is_met(without.get(str(each.case))) for each in found),
     )
+
+
+def _write_model(folder: Path, nbytes: int) -> None:
+    folder.mkdir()
+    noise = np.random.default_rng(0).integers(0, 256, nbytes, dtype=np.uint8)
+    save_file({"noise": noise}, folder / "model.safetensors")
 
 
 def shares(moved: Sequence[tuple[float, int]], rate: float, span: float) -> tuple[float, float]:
@@ -158,17 +213,17 @@ def shares(moved: Sequence[tuple[float, int]], rate: float, span: float) -> tupl
     return least / (rate * span), most / (rate * span)
 
 
-def _case(folder: Path, carrier: str, limited: str) -> Heard:
+def _case(folder: Path, case: Case) -> Heard:
+    report_progress(f"bwlimit: {case}, limited: {case.limited_end}")
     ledger = Ledger()
-    target = folder / f"{carrier}-{limited}"
-    with _serving(folder, carrier, limited == "serve") as port:
+    with _serving(folder / ("limited" if case.limited else "free"), case) as port:
         line = Link(bandwidth=LINE, delay=0.005)
         with Relay(
-            "127.0.0.1", port, up=line, down=line, with_data_port=carrier == "tcp", tap=ledger
+            "127.0.0.1", port, up=line, down=line, with_data_port=case.carrier == "tcp", tap=ledger
         ) as relay:
-            words = ["fetch", f"127.0.0.1:{relay.port}", str(target)]
+            words = ["fetch", f"127.0.0.1:{relay.port}", str(folder / case.name)]
             subprocess.run(
-                _command(*words, *_options(limited == "fetch")),
+                _command(*words, "--control", "none", *_options(case, "fetch")),
                 check=True,
                 stderr=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -177,16 +232,38 @@ def _case(folder: Path, carrier: str, limited: str) -> Heard:
     moved = ledger.down
     least, most = shares(moved, LIMIT, min(SPAN, 0.6 * (moved[-1][0] - moved[0][0])))
     mean = sum(size for _, size in moved) / (moved[-1][0] - moved[0][0]) / LIMIT
-    return Heard(carrier, limited, least, most, mean, ledger.heartbeat_gap)
+    return Heard(case, least, most, mean, ledger.heartbeat_gap)
+
+
+def _over_mpi(seconds: float) -> list[Heard]:
+    """Return what is measured over MPI; nothing where there is none."""
+    if (program := mpiexec()) is None:
+        report_progress("bwlimit: not over MPI: there is no mpiexec with mpi4py")
+        return []
+    found = []
+    for case in OVER_MPI:
+        report_progress(f"bwlimit: {case}, limited: {case.limited_end}")
+        words = ["-n", "2", sys.executable, "-m", "benchmarks.bwlimit_ranks"]
+        done = subprocess.run(
+            [program, *words, case.limited, str(seconds)],
+            cwd=REPOSITORY,
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=PATIENCE,
+        )
+        least, most, mean = json.loads(done.stdout.splitlines()[-1])
+        found.append(Heard(case, least, most, mean, None))
+    return found
 
 
 @contextmanager
-def _serving(folder: Path, carrier: str, is_limited: bool) -> Iterator[int]:
-    listen = "auto" if carrier == "tcp" else "none"
-    words = ["serve", str(folder / "model"), "--listen", "127.0.0.1:0", "--count", "1"]
+def _serving(model: Path, case: Case) -> Iterator[int]:
+    listen = "none" if case.carrier == "grpc" else "auto"
+    words = ["serve", str(model), "--listen", "127.0.0.1:0", "--count", "1"]
     words += ["--control", "none", "--set", f"stream.data_listen={listen}"]
     process = subprocess.Popen(
-        _command(*words, *_options(is_limited)),
+        _command(*words, *_options(case, "serve")),
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,
@@ -211,9 +288,11 @@ class _Ended(Closing):
         self._process.communicate(timeout=PATIENCE)
 
 
-def _options(is_limited: bool) -> list[str]:
+def _options(case: Case, end: str) -> list[str]:
     words = ["--set", f"timeouts.heartbeat_interval={HEARTBEAT}"]
-    return [*words, "--bwlimit", "10Mbit"] if is_limited else words
+    if case.lanes > 1:
+        words += ["--set", f"stream.max_lanes={case.lanes}", "--set", f"stream.lanes={case.lanes}"]
+    return [*words, "--bwlimit", "10Mbit"] if case.limited == end else words
 
 
 def _command(*words: str) -> list[str]:

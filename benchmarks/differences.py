@@ -147,13 +147,14 @@ def _planes(values: Integers) -> int:
 
 def _zigzag(values: Integers) -> Integers:
     signed = values.view(f"<i{values.itemsize}")
-    return (signed << 1 ^ signed >> 8 * values.itemsize - 1).view(values.dtype)
+    zigzag: Integers = signed << 1 ^ signed >> 8 * values.itemsize - 1
+    return zigzag.view(values.dtype)
 
 
 def _ordered(values: Integers) -> Integers:
     """Return integers that have the order of the floating point numbers in ``values``."""
-    signs = (values.view(f"<i{values.itemsize}") >> 8 * values.itemsize - 1).view(values.dtype)
-    ordered: Integers = values ^ signs >> 1
+    signs = values.view(f"<i{values.itemsize}") >> 8 * values.itemsize - 1
+    ordered: Integers = values ^ signs.view(values.dtype) >> 1
     return ordered
 
 

@@ -21,13 +21,17 @@ ANYTHING = frozenset({"*"})
 MAY_IMPORT = {
     "errors": frozenset[str](),
     "extent": frozenset[str](),
+    "blocks": frozenset[str](),
     "config": frozenset({"errors"}),
     "protocol": frozenset({"errors", "config", "extent"}),
-    "model": frozenset({"errors", "extent"}),
+    "model": frozenset({"errors", "extent", "blocks"}),
     "encodings": frozenset({"model", "errors"}),
     "stores": frozenset({"model", "errors", "descriptors"}),
     "transport": frozenset(
-        {"protocol", "config", "errors", "extent", "clock", "cancel", "descriptors"}
+        {
+            *("protocol", "config", "errors", "extent", "blocks"),
+            *("clock", "cancel", "descriptors"),
+        }
     ),
     "link": frozenset(
         {

@@ -4,5 +4,7 @@
 line itself with a raw socket. ``payload`` is the model; ``ends`` is what each of the two processes
 of a peer is given, and ``peers/`` has one module for each way to move the model. ``measuring`` runs
 one case, ``series`` all that are left of a plan, and ``kept`` is the file of raw results.
-``tables``, ``pictures`` and ``page`` show what is kept and run nothing.
+``tables``, ``savings``, ``sizes``, ``pictures`` and ``page`` show what is kept and run nothing.
+``sites`` is a job of rounds with a near and a far client, and ``theirs`` runs the benchmark of
+another project beside ours.
 """

@@ -3,12 +3,14 @@
 ``links`` is streamlink beside a raw socket over many lines and sizes, ``peers`` all peers over
 loopback and four lines. Each run is kept as soon as it is known, so that an interrupted series goes
 on where it was; what is kept counts until what it ran is changed, or ``--since`` a commit. A part
-of all: ``peers --peer streamlink --peer "plain grpcio" --line loopback``.
+of all: ``peers --peer streamlink --peer "plain grpcio" --line loopback``. ``sites`` is a job of
+rounds with a near and a far client; see ``sites``.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -22,17 +24,26 @@ from benchmarks.links.kept import MEASURED, latest, read
 from benchmarks.links.lines import parse_line
 from benchmarks.links.measuring import measure
 from benchmarks.links.peers import found
-from benchmarks.links.plans import RAW, Plan, What, crossed, plan_of, small_plan
+from benchmarks.links.plans import OURS, RAW, Plan, What, crossed, large_plan, plan_of, small_plan
 from benchmarks.links.reports import Files, text_of, write
 from benchmarks.links.series import left_to_do, run_plan, seconds_left, tell
+from benchmarks.links.sites.command import run_sites
 from streamlink.config import parse_size
 
 RESULTS = Path(__file__).parents[1] / "results" / "links"
 SMALL_RESULTS = Path("results") / "links"
 
 
+class Command(StrEnum):
+    """What can be run: a plan of transfers, or the two-site job."""
+
+    links = "links"
+    peers = "peers"
+    sites = "sites"
+
+
 def main(
-    what: Annotated[What, typer.Argument(help="links, peers")] = What.links,
+    command: Annotated[Command, typer.Argument(help="links, peers, sites")] = Command.links,
     small: Annotated[bool, typer.Option("--small", help="Every path once, in minutes.")] = False,
     report: Annotated[
         bool,
@@ -45,21 +56,34 @@ def main(
     peer: Annotated[list[str] | None, typer.Option(help="Only these, and the raw socket.")] = None,
     line: Annotated[list[str] | None, typer.Option(help="Only these: 100Mbit,50ms")] = None,
     size: Annotated[list[str] | None, typer.Option(help="Models of these sizes: 256MiB")] = None,
+    large: Annotated[
+        bool, typer.Option("--large", help="Of links: models of 1 to 128 GB, over loopback.")
+    ] = False,
     runs: Annotated[int | None, typer.Option(min=1, help="Runs of each case.")] = None,
     output: Annotated[Path | None, typer.Option(help="Folder of the results.")] = None,
     since: Annotated[str | None, typer.Option(help="Count all runs from this commit on.")] = None,
 ) -> None:
     """Measure what is left of a plan, and write JSON, table and page of all that is known."""
-    peers = list(found())
-    chosen = _chosen(what, small, peers, peer, line, size)
+    files = Files(output or (SMALL_RESULTS if small else RESULTS), command.value)
+    if command is Command.sites:
+        if peer or line or size or large:
+            raise typer.BadParameter("sites has lines and a model of its own; leave out --peer, "
+                                     "--line, --size and --large")  # fmt: skip
+        run_sites(files, small=small, report=report, plan=plan, runs=runs, since=since)
+        return
+    what = What(command.value)
+    if large and what is not What.links:
+        raise typer.BadParameter("--large is for links")
+    whole = large_plan(small) if large else (small_plan if small else plan_of)(what, _compared())
+    chosen = _chosen(whole, peer, line, size)
     chosen = replace(chosen, runs=runs or chosen.runs)
-    files = Files(output or (SMALL_RESULTS if small else RESULTS), what.value)
     here, known = Checkout(since, MEASURED), read(files.raw)
     if plan:
         to_do = left_to_do(chosen, known, here)
         for case in dict.fromkeys(to_do):
             print(f"{to_do.count(case)} x {case}")
-        print(f"{len(to_do)} runs, about {seconds_left(to_do, known) / 60:.0f} minutes")
+        print(f"{len(to_do)} runs, about {seconds_left(to_do, known) / 60:.0f} minutes; after "
+              f"{chosen.most_seconds / 60:.0f} minutes nothing is repeated")  # fmt: skip
         return
     if report:
         is_part = bool(peer or line or size)
@@ -73,7 +97,9 @@ def main(
             tell("interrupted; the same command goes on")
             raise typer.Exit(130) from None
         known = read(files.raw)
-        shown = [run for run in known if run.case in chosen.cases and here.counts(run)]
+        also = large_plan(small).cases if what is What.links else ()
+        shown = [run for run in known
+                 if run.case in (*chosen.cases, *also) and here.counts(run)]  # fmt: skip
         if len(shown) < len(known):
             tell(f"{len(known) - len(shown)} runs of something else are kept, too; see --since")
         _report(files, shown)
@@ -91,22 +117,24 @@ def _report(files: Files, shown: list[Run]) -> None:
 
 def _is_bad(run: Run) -> bool:
     """Tell whether a run of ours failed; a peer's failure is a result."""
-    return bool(run.error) and run.case.peer in ("streamlink", RAW)
+    return bool(run.error) and (run.case.peer == RAW or run.case.peer.startswith(OURS))
+
+
+def _compared() -> list[str]:
+    return [name for name, (peer, _) in found().items() if not peer.is_own]
 
 
 def _chosen(
-    what: What,
-    small: bool,
-    peers: list[str],
+    whole: Plan,
     only: list[str] | None,
     lines: list[str] | None,
     sizes: list[str] | None,
 ) -> Plan:
     """Return the plan, or the part of it that was asked for; lines and sizes of one's own too."""
+    peers = found()
     if unknown := set(only or ()) - set(peers):
         raise typer.BadParameter(f"no peer {sorted(unknown)[0]!r}; there are {', '.join(peers)}")
     named = [name for name in peers if not only or name in only or name == RAW]
-    whole = (small_plan if small else plan_of)(what, peers)
     whole = replace(whole, cases=tuple(case for case in whole.cases if case.peer in named))
     if lines is None and sizes is None:
         return whole
@@ -117,7 +145,8 @@ def _chosen(
         raise typer.BadParameter(str(error)) from None
     if lines and sizes:
         loads = [(each.name, size / (1 << 20)) for each in asked for size in nbytes]
-        return replace(whole, cases=tuple(crossed(named, loads, (64, 1))))
+        own = [name for name in named if only or name in _compared()]
+        return replace(whole, cases=tuple(crossed(own, loads, (64, 1))))
     cases = [case for case in whole.cases if (not lines or case.line in asked)
              and (not sizes or case.payload.size_bytes in nbytes)]  # fmt: skip
     return replace(whole, cases=tuple(cases))

@@ -33,8 +33,7 @@ class Case:
         return cls(facts["peer"], Line.from_json(facts["line"]), Payload(**facts["payload"]))
 
     def __str__(self) -> str:
-        arrays = f"{self.payload.arrays} arrays" if self.payload.arrays > 1 else "1 array"
-        return f"{self.peer}, {self.payload.size_bytes / MIB:g} MiB in {arrays}, {self.line}"
+        return f"{self.peer}, {self.payload}, {self.line}"
 
 
 @dataclass(frozen=True)

@@ -26,32 +26,51 @@ from benchmarks.links.watching import Looks
 from benchmarks.processes import REPOSITORY, Worker, WorkerFailed
 from benchmarks.stats import commit, environment
 
-__all__ = ["limit_seconds", "measure", "python_of"]
+__all__ = ["TimedOut", "limit_seconds", "measure", "python_of"]
 
 START_SECONDS = 300.0
 """How long processes may take to start, on a busy machine (seconds)."""
 SLOWEST_BYTES_PER_SECOND = 20e6
 """A peer may be slower than the line, but not than this."""
-ROLES = ("send", "receive")
+SLOWER = 4.0
+"""How many times as long as its line needs a peer may take."""
+MIB = 1 << 20
+
+
+class TimedOut(WorkerFailed):
+    """A transfer did not end in the time that it has; another run would take as long."""
 
 
 def limit_seconds(case: Case) -> float:
-    """Return how long a transfer may take: six times what line and machine allow, and a minute."""
+    """Return how long a transfer may take: four times what the line allows, and a minute.
+
+    What the machine itself may need comes on top; see ``SLOWEST_BYTES_PER_SECOND``.
+    """
     nbytes = case.payload.size_bytes
-    return 60.0 + 6 * case.line.seconds(nbytes) + nbytes / SLOWEST_BYTES_PER_SECOND
+    return 60.0 + SLOWER * case.line.seconds(nbytes) + nbytes / SLOWEST_BYTES_PER_SECOND
 
 
 def measure(
-    case: Case, accuracy: Accuracy | None = None, tell: Callable[[str], object] = lambda _: None
+    case: Case,
+    accuracy: Accuracy | None = None,
+    tell: Callable[[str], object] = lambda _: None,
+    limit: Callable[[Case], float] = limit_seconds,
 ) -> Run:
-    """Run a case once. What fails is in the run's ``error``: the others go on."""
+    """Run a case once. What fails is in the run's ``error``: the others go on.
+
+    Args:
+        case: what is run.
+        accuracy: of its line, as measured before.
+        tell: called with a sentence where an environment has to be built.
+        limit: returns how long the transfer may take (seconds).
+    """
     run = Run(case, accuracy=accuracy, commit=_facts()["commit"], machine=_facts()["machine"])
     run.at = datetime.now(UTC).isoformat(timespec="seconds")
     peer, variant = found()[case.peer]
     try:
         if missing := peer.missing():
             raise OSError(missing)
-        _Running(run, peer, variant, python_of(peer, tell)).go()
+        _Running(run, peer, variant, python_of(peer, tell), limit(case)).go()
     except (OSError, ValueError, WorkerFailed, NoEnvironment, BrokenEnvironment) as error:
         run.error = f"{type(error).__name__}: {error}"
     return run
@@ -83,6 +102,7 @@ class _Running:
     peer: Peer
     variant: str
     python: Path
+    limit_seconds: float
     name: str = field(default_factory=lambda: f"links-{uuid.uuid4()}")
     """By which all processes of the run are known; see ``sides.processes_of``."""
 
@@ -119,14 +139,11 @@ class _Running:
         )
 
     def _transfer(self, place: Place, ends: Mapping[str, Worker], near: Worker) -> None:
-        limit = limit_seconds(self.run.case)
         before, cpu = place.passed(), _cpu(ends)
         with Looks({role: end.pid for role, end in ends.items()}) as looks:
             near.tell("go")
             started_at = near.expect("started")["at"]
-            ended = {
-                role: end.expect("finished", timeout_seconds=limit) for role, end in ends.items()
-            }
+            ended = self._ended(place, ends, before)
         used = {role: after - cpu[role] for role, after in _cpu(ends).items()}
         connecting = max(each.get("connecting_seconds", 0.0) for each in ended.values())
         self.run.startup_seconds += connecting
@@ -144,6 +161,29 @@ class _Running:
             role: more for role, each in ended.items() if (more := _without(each, known))
         }
         self._verify(ends)
+
+    def _ended(
+        self, place: Place, ends: Mapping[str, Worker], before: Passed | None
+    ) -> dict[str, dict[str, Any]]:
+        """Wait for both ends, together no longer than the limit.
+
+        Raises:
+            TimedOut: one has not ended; says how far it came, where that is counted.
+        """
+        limit = self.limit_seconds
+        give_up_at = time.monotonic() + limit
+        ended: dict[str, dict[str, Any]] = {}
+        for role, end in ends.items():
+            left = max(0.0, give_up_at - time.monotonic())
+            try:
+                ended[role] = end.expect("finished", timeout_seconds=left)
+            except WorkerFailed as error:
+                if time.monotonic() < give_up_at:
+                    raise  # it has failed, and was not too slow
+                moved = _between(before, place.passed())
+                what = f"the {role} end has not ended in {limit:.0f} s"
+                raise TimedOut(f"{what}; {_how_far(moved, self.run.case)}") from error
+        return ended
 
     def _verify(self, ends: Mapping[str, Worker]) -> None:
         for end in ends.values():
@@ -168,6 +208,16 @@ def _cpu(ends: Mapping[str, Worker]) -> dict[str, float]:
 
 def _between(before: Passed | None, after: Passed | None) -> int | None:
     return None if before is None or after is None else after.both - before.both
+
+
+def _how_far(moved: int | None, case: Case) -> str:
+    if moved is None:
+        return "how far it came is not known"
+    size = case.payload.size_bytes
+    return (
+        f"{moved / MIB:.1f} MiB had entered the line by then, "
+        f"{moved / size:.0%} of a model of {size / MIB:g} MiB"
+    )
 
 
 def _without(facts: Mapping[str, Any], names: set[str]) -> dict[str, Any]:

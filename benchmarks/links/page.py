@@ -6,10 +6,20 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.links.cases import MIB, Run
+from benchmarks.links.cases import Run
 from benchmarks.links.peers import found
-from benchmarks.links.pictures import memory_pictures, rate_pictures, size_picture
+from benchmarks.links.pictures import (
+    large_picture,
+    memory_pictures,
+    rate_pictures,
+    saved_picture,
+    size_picture,
+)
 from benchmarks.links.plans import OURS
+from benchmarks.links.savings import SAVED_COLUMNS, saved_rows
+from benchmarks.links.sites.cases import SiteRun
+from benchmarks.links.sites.page import parts_of
+from benchmarks.links.sizes import LARGE_COLUMNS, is_constant, large_rows
 from benchmarks.links.tables import COLUMNS, LINE_COLUMNS, Row, line_rows, rows_of
 from streamlink.profiling.page import Notes, Page, Picture, Table
 
@@ -26,24 +36,55 @@ METHOD = (
 )
 
 
-def html_of(title: str, runs: Sequence[Run]) -> str:
-    """Return the page; nothing in it is fetched from a network."""
+def html_of(title: str, runs: Sequence[Run], sites: Sequence[SiteRun] = ()) -> str:
+    """Return the page; nothing in it is fetched from a network.
+
+    Args:
+        title: of the page.
+        runs: of transfers.
+        sites: of the two-site job, for a part of the page; none: no such part.
+    """
     rows = rows_of(runs)
+    failures = _failures(rows)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        pictures = [
-            *rate_pictures(rows, folder),
-            *size_picture(rows, folder),
-            *memory_pictures(rows, folder),
-        ]
         parts: list[Table | Picture | Notes] = [
             Table("The lines, as a raw socket found them first", LINE_COLUMNS, line_rows(runs), 2),
-            Table("The transfers", COLUMNS, [row.cells() for row in rows], 3),
-            *([Notes("What failed", failures)] if (failures := _failures(rows)) else []),
-            *pictures,
+            Table("The transfers", COLUMNS, [row.cells() for row in _compared(rows)], 3),
+            *([Notes("What failed", failures)] if failures else []),
+            *_rates(rows, folder),
+            *_savings(rows, folder),
+            *_sizes(rows, folder),
+            *(parts_of(sites, folder, "Two sites: ") if sites else []),
             Notes("How it is measured", (*METHOD, *_caveats(rows))),
         ]
         return Page(title, _about(runs), findings(rows), parts).html()
+
+
+def _rates(rows: Sequence[Row], folder: Path) -> list[Picture]:
+    """Return rates and memory of what all peers move."""
+    same = _compared(rows)
+    return [*rate_pictures(same, folder), *size_picture(same, folder),
+            *memory_pictures(same, folder)]  # fmt: skip
+
+
+def _compared(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of models that every peer moves; others have tables of their own."""
+    return [row for row in rows if row.case.payload.kind == "uniform"]
+
+
+def _savings(rows: Sequence[Row], folder: Path) -> list[Table | Picture | Notes]:
+    if not (cells := saved_rows(rows)):
+        return []
+    table = Table("What each encoding saved", SAVED_COLUMNS, cells, 3)
+    return [table, *saved_picture(rows, folder)]
+
+
+def _sizes(rows: Sequence[Row], folder: Path) -> list[Table | Picture | Notes]:
+    if not (cells := large_rows(rows)):
+        return []
+    table = Table("Computed models of 1 to 128 GB over loopback", LARGE_COLUMNS, cells)
+    return [table, *large_picture(rows, folder), Notes("Seconds per GB", [is_constant(rows)])]
 
 
 def findings(rows: Sequence[Row]) -> list[str]:
@@ -53,7 +94,7 @@ def findings(rows: Sequence[Row]) -> list[str]:
         if row.case.peer != OURS or row.share is None:
             continue
         payload = row.case.payload
-        model = f"{payload.size_bytes / MIB:g} MiB in {payload.arrays}"
+        model = str(payload)
         sentences.append(f"{row.case.line}, {model}: {row.share:.3f} of a raw socket")
     return sentences
 

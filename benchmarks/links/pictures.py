@@ -9,11 +9,13 @@ from pathlib import Path
 from benchmarks.links.cases import MIB, Case, Run
 from benchmarks.links.lines import Line
 from benchmarks.links.plans import RAW
+from benchmarks.links.savings import saved_shares
+from benchmarks.links.sizes import large_of, seconds_per_gb
 from benchmarks.links.tables import Row
 from streamlink.profiling.page import Picture
 from streamlink.profiling.pictures import Bars, Lines, draw_bars, draw_lines
 
-__all__ = ["memory_pictures", "rate_pictures", "size_picture"]
+__all__ = ["large_picture", "memory_pictures", "rate_pictures", "saved_picture", "size_picture"]
 
 WIDTH = 11.0
 BAR_INCHES = 1.2
@@ -47,8 +49,8 @@ def memory_pictures(rows: Sequence[Row], folder: Path) -> list[Picture]:
         # The most memory first: panels of a row share their scale, so those of small ones are low.
         panels = [_memory(run) for run in sorted(of_largest, key=_peak, reverse=True)]
         path = folder / f"memory-{number}.png"
-        draw_lines(path, *panels, columns=3)
-        caption = f"{line}, {largest.size_bytes / MIB:g} MiB in {largest.arrays}: memory over base"
+        draw_lines(path, *panels, columns=2)
+        caption = f"{line}, {largest}: memory over base"
         found.append(Picture(path, caption))
     return found
 
@@ -73,6 +75,29 @@ def size_picture(rows: Sequence[Row], folder: Path) -> list[Picture]:
     return [Picture(path, "Time against the size of the model, medians")]
 
 
+def saved_picture(rows: Sequence[Row], folder: Path) -> list[Picture]:
+    """Draw the bytes that travelled with each encoding, as a share of the model's."""
+    shares = saved_shares(rows)
+    encodings = list(dict.fromkeys(name for found in shares.values() for name in found))
+    series = {kind: [found.get(name) for name in encodings] for kind, found in shares.items()}
+    path = folder / "saved.png"
+    draw_bars(path, Bars("Bytes on the wire of those of the model", "share", encodings, series),
+              width=WIDTH / 2)  # fmt: skip
+    return [Picture(path, "What travels with each encoding; a cross: not measured")]
+
+
+def large_picture(rows: Sequence[Row], folder: Path) -> list[Picture]:
+    """Draw the seconds for each GB against the size of a computed model."""
+    found = large_of(rows)
+    points = [(row.case.payload.size_bytes / 1e9, seconds_per_gb(row)) for row in found]
+    marks = {size: f"{size:g}" for size, _ in points}
+    path = folder / "large.png"
+    title, series = "Computed models over loopback", {"streamlink": points}
+    panel = Lines(title, "GB", "seconds per GB", series, has_log_x=True, marks=marks)
+    draw_lines(path, panel, columns=1)
+    return [Picture(path, "Seconds for each GB against the size of the model, medians")]
+
+
 def _draw(path: Path, title: str, unit: str, rows: Sequence[Row], value: object) -> None:
     """Draw bars: a group for each peer, a colour for each shape of the model."""
     assert callable(value)
@@ -81,10 +106,7 @@ def _draw(path: Path, title: str, unit: str, rows: Sequence[Row], value: object)
     of_case = {row.case: value(row) for row in rows}
     line = rows[0].case.line
     series = {
-        f"{shape.size_bytes / MIB:g} MiB in {shape.arrays}": [
-            of_case.get(Case(peer, line, shape)) for peer in peers
-        ]
-        for shape in shapes
+        str(shape): [of_case.get(Case(peer, line, shape)) for peer in peers] for shape in shapes
     }
     names = [peer.replace(", ", "\n").replace(" ", "\n") for peer in peers]
     width = max(WIDTH / 2, BAR_INCHES * len(peers))

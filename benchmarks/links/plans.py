@@ -8,12 +8,19 @@ from enum import StrEnum
 
 from benchmarks.links.cases import Case
 from benchmarks.links.lines import LOOPBACK, Line, parse_line
-from benchmarks.links.payload import Payload
+from benchmarks.links.payload import Kind, Payload
 
-__all__ = ["OURS", "RAW", "Plan", "What", "crossed", "plan_of", "small_plan"]
+__all__ = ["COMPUTED", "ENCODED", "OURS", "RAW", "Plan", "What", "crossed", "encoded_cases",
+           "large_plan", "plan_of", "small_plan"]  # fmt: skip
 
-MIB = 1 << 20
-RAW, OURS = "raw socket", "streamlink"
+MIB, GB = 1 << 20, 10**9
+RAW, OURS, COMPUTED = "raw socket", "streamlink", "streamlink, computed model"
+ENCODED = {
+    "weights, F32": (OURS, "streamlink, planes", "streamlink, auto", "streamlink, bf16"),
+    # It is bf16 already.
+    "weights, BF16": (OURS, "streamlink, planes", "streamlink, auto"),
+}
+"""Which encodings are measured with which weights; the first one is without."""
 SHAPES = (64, 1)
 
 SLOW = "200KiB"
@@ -33,6 +40,8 @@ LINK_LOADS = (
 )
 SIZES = (1, 4, 16, 64, 256, 1024)
 """Of models over loopback, for the time against the size (MiB)."""
+LARGE_SIZES = (1, 4, 16, 64, 128)
+"""Of models that are computed (GB), also over loopback."""
 
 
 class What(StrEnum):
@@ -44,11 +53,18 @@ class What(StrEnum):
 
 @dataclass(frozen=True)
 class Plan:
-    """Cases that are run in turn, ``runs`` times each, and how long each line is measured first."""
+    """Cases that are run in turn, ``runs`` times each.
+
+    Attributes:
+        accuracy_seconds: how long each line is measured first.
+        most_seconds: where the plan would take longer, further runs of cases that were run already
+            are left out; the same command does them later.
+    """
 
     cases: tuple[Case, ...]
     runs: int = 3
     accuracy_seconds: float = 10.0
+    most_seconds: float = 120 * 60.0
 
 
 def plan_of(what: What, peers: Sequence[str]) -> Plan:
@@ -56,13 +72,31 @@ def plan_of(what: What, peers: Sequence[str]) -> Plan:
 
     Args:
         what: which of both plans.
-        peers: all there are, in the tables' order.
+        peers: all that are compared, in the tables' order.
     """
     if what is What.peers:
         return Plan(tuple(crossed(peers, PEER_LOADS, SHAPES)))
     lines = crossed((RAW, OURS), LINK_LOADS, (64,))
     sizes = crossed((RAW, OURS), [(LOOPBACK.name, size) for size in SIZES], (1,))
-    return Plan((*sizes, *lines))
+    return Plan((*sizes, *lines, *encoded_cases("100Mbit,50ms", 128)))
+
+
+def large_plan(small: bool = False) -> Plan:
+    """Return streamlink with models of 1 to 128 GB, which are computed, over loopback.
+
+    Args:
+        small: models of a thousandth of that.
+    """
+    nbytes = (size * (GB // 1000 if small else GB) for size in LARGE_SIZES)
+    cases = (Case(COMPUTED, LOOPBACK, Payload(each, 16, "computed")) for each in nbytes)
+    return Plan(tuple(cases), 1 if small else 3, 0.5 if small else 10.0)
+
+
+def encoded_cases(line: str, mebibytes: int) -> list[Case]:
+    """Return streamlink with each encoding, and models that resemble trained weights."""
+    kinds: tuple[Kind, ...] = ("weights, F32", "weights, BF16")
+    return [Case(peer, parse_line(line), Payload(mebibytes * MIB, 64, kind))
+            for kind in kinds for peer in ENCODED[kind]]  # fmt: skip
 
 
 def small_plan(what: What, peers: Sequence[str]) -> Plan:
@@ -70,7 +104,8 @@ def small_plan(what: What, peers: Sequence[str]) -> Plan:
     lossy = "20Mbit,20ms,loss=0.1%"
     loads = [("loopback", 8), ("50Mbit,20ms", 4), (lossy, 2), ("400KiB", 0.5)]
     if what is What.links:
-        return Plan(tuple(crossed((RAW, OURS), loads, (4, 1))), 1, 0.5)
+        cases = [*crossed((RAW, OURS), loads, (4, 1)), *encoded_cases("50Mbit,20ms", 1)]
+        return Plan(tuple(cases), 1, 0.5)
     # The frameworks take long to start: they do that at once, on the slow line.
     cases = [*crossed((RAW, OURS), loads[:3], (4,)), *crossed(peers, loads[3:], (4,))]
     return Plan(tuple(cases), 1, 0.5)

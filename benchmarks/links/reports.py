@@ -13,10 +13,13 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.links.cases import Run
+from benchmarks.links.kept import latest
+from benchmarks.links.savings import SAVED_COLUMNS, saved_rows
+from benchmarks.links.sizes import LARGE_COLUMNS, is_constant, large_rows
 from benchmarks.links.tables import COLUMNS, LINE_COLUMNS, Row, line_rows, rows_of
 from benchmarks.tables import print_table
 
-__all__ = ["Files", "summary_of", "text_of", "write"]
+__all__ = ["Files", "replace_file", "summary_of", "text_of", "write"]
 
 
 TITLES = {
@@ -55,12 +58,15 @@ class Files:
 
 def write(files: Files, runs: Sequence[Run]) -> None:
     """Write everything that is made of raw results; each file appears whole or not at all."""
-    _replace(files.summary, json.dumps(summary_of(runs), indent=1) + "\n")
-    _replace(files.table, text_of(runs))
+    replace_file(files.summary, json.dumps(summary_of(runs), indent=1) + "\n")
+    replace_file(files.table, text_of(runs))
     # The pictures need matplotlib, which a run does not.
     from benchmarks.links.page import html_of
+    from benchmarks.links.sites.report import read_sites
 
-    _replace(files.page, html_of(TITLES[files.name], runs))
+    # What is measured of the two-site job is a part of the page about lines.
+    sites = latest(read_sites(Files(files.folder, "sites").raw)) if files.name == "links" else []
+    replace_file(files.page, html_of(TITLES[files.name], runs, sites))
 
 
 def text_of(runs: Sequence[Run]) -> str:
@@ -71,6 +77,13 @@ def text_of(runs: Sequence[Run]) -> str:
     print_table(console, LINE_COLUMNS, line_rows(runs))
     console.print("\nThe transfers: median (range)")
     print_table(console, COLUMNS, [row.cells() for row in rows])
+    if saved := saved_rows(rows):
+        console.print("\nWhat each encoding saved")
+        print_table(console, SAVED_COLUMNS, saved)
+    if large := large_rows(rows):
+        console.print("\nComputed models over loopback")
+        print_table(console, LARGE_COLUMNS, large)
+        console.print(is_constant(rows))
     for row in rows:
         if row.error:
             console.print(f"{row.case}: {row.error}", markup=False, soft_wrap=True)
@@ -80,13 +93,16 @@ def text_of(runs: Sequence[Run]) -> str:
 
 def summary_of(runs: Sequence[Run]) -> dict[str, Any]:
     """Return the rows as JSON, with commits and machines of the runs behind them."""
+    rows = rows_of(runs)
     return {
         "commits": sorted({run.commit for run in runs}),
         "machines": sorted({run.where for run in runs}),
         "from": min((run.at for run in runs), default=""),
         "to": max((run.at for run in runs), default=""),
         "lines": [dict(zip(LINE_COLUMNS, each, strict=True)) for each in line_rows(runs)],
-        "rows": [_row(row) for row in rows_of(runs)],
+        "rows": [_row(row) for row in rows],
+        "saved": [dict(zip(SAVED_COLUMNS, each, strict=True)) for each in saved_rows(rows)],
+        "large": [dict(zip(LARGE_COLUMNS, each, strict=True)) for each in large_rows(rows)],
     }
 
 
@@ -113,7 +129,8 @@ def _row(row: Row) -> dict[str, Any]:
     }
 
 
-def _replace(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
+    """Write a file, which appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text, encoding="utf-8")

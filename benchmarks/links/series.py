@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -23,8 +24,11 @@ __all__ = ["Counting", "Measure", "batches", "left_to_do", "run_plan", "seconds_
 
 START_SECONDS = 8.0  # of a run: processes, imports, the model
 SLOW_BITS_PER_SECOND = 4e6
+LOOPBACK_BYTES_PER_SECOND = 1e9  # for the time that a plan is said to take
 UNAVAILABLE = ("NoEnvironment", "BrokenEnvironment", "OSError")
 """Errors of a peer or a line that this machine may have later; see ``measuring.measure``."""
+TIMED_OUT = "TimedOut"
+"""How the error begins of a run that took too long; see ``measuring.TimedOut``."""
 
 
 class Measure(Protocol):
@@ -97,11 +101,14 @@ def run_plan(
     *,
     measure: Measure,
     measure_line: Callable[[Line, float], Accuracy],
+    clock: Callable[[], float] = time.monotonic,
 ) -> list[Run]:
     """Run what is left of a plan; returns all runs of it, those of before too.
 
-    Each line is measured first. A line that cannot be had is reported by the runs on it.
+    Each line is measured first. A line that cannot be had is reported by the runs on it. A case
+    that timed out is not tried again, and that is kept, too.
     """
+    began_at = clock()
     to_do, results = left_to_do(plan, known, here), list(known)
     left = seconds_left(to_do, known)
     total = len(plan.cases) * plan.runs
@@ -111,20 +118,40 @@ def run_plan(
     done = 0
     for batch in batches(to_do):
         line = batch[0].line
-        if line not in lines:
-            lines[line] = _accuracy(line, plan.accuracy_seconds, measure_line)
         for at, case in enumerate(batch):
             tell(f"[{done + at + 1}/{len(to_do)}, {_clock(left)} left] {case}")
         chosen = [case for case in batch if case not in failed]
-        for run in _at_once(chosen, partial(measure, accuracy=lines[line])):
-            append(path, run)
-            results.append(run)
+        if clock() - began_at + left > plan.most_seconds:
+            chosen = _without_repeats(chosen, results)
+        if chosen and line not in lines:
+            lines[line] = _accuracy(line, plan.accuracy_seconds, measure_line)
+        for run in _at_once(chosen, partial(measure, accuracy=lines.get(line))):
+            for each in (run, *_not_again(run, to_do[done:])):
+                append(path, each)
+                results.append(each)
             if run.error:
                 failed.add(run.case)
             tell(f"  {run.case.peer}: {summary(run)}")
         done += len(batch)
         left = seconds_left(to_do[done:], results, failed)
     return results
+
+
+def _not_again(run: Run, to_do: Sequence[Case]) -> list[Run]:
+    """Return what stands for the further runs of a case that has just timed out."""
+    if not run.error.startswith(TIMED_OUT):
+        return []
+    rest = to_do.count(run.case) - 1
+    return [replace(run, error=f"not tried again: {run.error}") for _ in range(rest)]
+
+
+def _without_repeats(cases: Sequence[Case], results: Sequence[Run]) -> list[Case]:
+    """Return the cases that were not run yet: for others the plan has no time left."""
+    known = {run.case for run in results}
+    for case in cases:
+        if case in known:
+            tell(f"  {case.peer}: not repeated, the plan takes too long; run the command again")
+    return [case for case in cases if case not in known]
 
 
 def _at_once(cases: Sequence[Case], measure: Callable[[Case], Run]) -> Iterator[Run]:
@@ -158,7 +185,10 @@ def summary(run: Run) -> str:
 def seconds_of(case: Case, known: Iterable[Run]) -> float:
     """Return about how long a run takes, as it did before, or as its line allows."""
     same = [each.seconds + each.startup_seconds for each in known if each.case == case]
-    return median(same) if same else START_SECONDS + case.line.seconds(case.payload.size_bytes)
+    if same:
+        return median(same)
+    nbytes = case.payload.size_bytes
+    return START_SECONDS + (case.line.seconds(nbytes) or nbytes / LOOPBACK_BYTES_PER_SECOND)
 
 
 def tell(text: str) -> None:

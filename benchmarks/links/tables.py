@@ -71,7 +71,7 @@ class Row:
     def cells(self) -> tuple[str, ...]:
         """Return the row as text."""
         payload = self.case.payload
-        model = f"{payload.size_bytes / MIB:g} MiB in {payload.arrays}"
+        model = str(payload)
         head = (self.case.peer, self.case.line.name, model, str(len(self.good)))
         if not self.good:
             return (*head, "failed", *[""] * (len(COLUMNS) - len(head) - 1))

@@ -26,15 +26,16 @@ from streamlink.cli.transfers import (
     Target,
     begin_listening,
     begin_visiting,
+    both,
     moving,
     outcome,
 )
+from streamlink.cli.visits import CopyControl, Orders, beside_model, reachable
 from streamlink.link import oneshot
 from streamlink.link.oneshot_wire import PUSH
 from streamlink.link.receive_slot import ReceiveSlot
-from streamlink.link.transfer import TransferProgress
 from streamlink.operate.status import Memory
-from streamlink.operate.transfers import TransferOperator
+from streamlink.operate.transfers import SendOperator, TransferOperator
 from streamlink.stores import open_model
 from streamlink.transport.addresses import listening_at
 from streamlink.transport.traffic import TrafficCounter
@@ -103,7 +104,7 @@ def receive(
             config=common.config,
             on_listening=on_listening,
             timeout=timeout,
-            progress=_both(progress.update, operator.update),
+            progress=both(progress.update, operator.update),
             slot=slot,
             traffic=traffic,
             cancel=common.cancel,
@@ -117,6 +118,7 @@ def send(
     to: Annotated[str, typer.Argument(metavar=ADDRESS, help="Where streamlink receive listens.")],
     name: Name = "",
     retry: Retry = 60.0,
+    control: CopyControl = None,
     metrics: Metrics = None,
     *,
     common: Common,
@@ -129,29 +131,24 @@ def send(
     begin_visiting(to, name, metrics, retry)
     model = open_model(source)
     if common.is_check:
+        check_control(control)
         check_visiting(to, common.config)
         common.passed()
         return
-    traffic = TrafficCounter()
-    with moving(common, metrics, traffic) as progress:
+    orders, traffic = Orders(), TrafficCounter()
+    operator = SendOperator(traffic, Memory(), orders.end, to)
+    with (
+        reachable(operator.answer, orders, beside_model(source), control, common) as cancel,
+        moving(common, metrics, traffic) as progress,
+    ):
         receipt = oneshot.send(
             model,
             to,
             name=name,
             config=common.config,
             retry=retry,
-            progress=progress.update,
+            progress=both(progress.update, operator.update),
             traffic=traffic,
-            cancel=common.cancel,
+            cancel=cancel,
         )
     typer.echo(outcome(f"{source}: sent to {to}", receipt))
-
-
-def _both(first: TransferProgress, second: TransferProgress) -> TransferProgress:
-    """Return what tells two listeners how far a transfer is."""
-
-    def told(peer_name: str, phase: str, done: int, total: int) -> None:
-        first(peer_name, phase, done, total)
-        second(peer_name, phase, done, total)
-
-    return told

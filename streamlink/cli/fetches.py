@@ -27,14 +27,16 @@ from streamlink.cli.transfers import (
     Target,
     begin_listening,
     begin_visiting,
+    both,
     moving,
     outcome,
 )
+from streamlink.cli.visits import CopyControl, Orders, beside_model, reachable
 from streamlink.link import pull
 from streamlink.link.fetch_desk import FetchDesk
 from streamlink.logs import escape
 from streamlink.operate.status import Memory
-from streamlink.operate.transfers import ServeOperator
+from streamlink.operate.transfers import FetchOperator, ServeOperator
 from streamlink.stores import open_model
 from streamlink.transport.addresses import listening_at
 from streamlink.transport.traffic import TrafficCounter
@@ -134,6 +136,7 @@ def fetch(
     compress: Compress = None,
     name: Name = "",
     retry: Retry = 60.0,
+    control: CopyControl = None,
     metrics: Metrics = None,
     *,
     common: Common,
@@ -147,20 +150,25 @@ def fetch(
     store = store_at(target, compress)
     check_store(store)
     if common.is_check:
+        check_control(control)
         check_visiting(address, common.config)
         common.passed()
         return
-    traffic = TrafficCounter()
-    with moving(common, metrics, traffic) as progress:
+    orders, traffic = Orders(), TrafficCounter()
+    operator = FetchOperator(traffic, Memory(), orders.end, address)
+    with (
+        reachable(operator.answer, orders, beside_model(target), control, common) as cancel,
+        moving(common, metrics, traffic) as progress,
+    ):
         receipt = pull.fetch(
             address,
             store,
             name=name,
             config=common.config,
             retry=retry,
-            progress=progress.update,
+            progress=both(progress.update, operator.update),
             traffic=traffic,
-            cancel=common.cancel,
+            cancel=cancel,
         )
     typer.echo(outcome(f"{target}: fetched from {address}", receipt, store))
 

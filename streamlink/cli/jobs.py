@@ -10,16 +10,25 @@ from typing import Annotated
 import typer
 
 from streamlink.allocator import tune_allocator
-from streamlink.cli.checks import check_metrics, check_name, check_report, check_visiting
+from streamlink.cli.checks import (
+    check_control,
+    check_metrics,
+    check_name,
+    check_report,
+    check_visiting,
+)
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.job_server import ServerOptions, serve_job
 from streamlink.cli.paths import ADDRESS, COMPRESS, check_address
 from streamlink.cli.services import Control, Metrics, metrics_endpoint
 from streamlink.cli.settings import LINK, ROUNDS, SERVING, VISITING
 from streamlink.cli.user_code import maker_of
+from streamlink.cli.visits import ClientControl, Orders, named, reachable
 from streamlink.cli.work import WatchedWork
 from streamlink.executors.client import Client
 from streamlink.fleet import Reporter
+from streamlink.operate.client import ClientOperator
+from streamlink.operate.status import Memory, StartingOperator
 from streamlink.progress import show_progress
 
 __all__ = ["client", "server"]
@@ -190,6 +199,7 @@ def client(
     executor: ExecutorOption = None,
     evaluate: EvaluateOption = None,
     weight: Weight = 1.0,
+    control: ClientControl = None,
     metrics: Metrics = None,
     report_fd: ReportFd = None,
     *,
@@ -202,6 +212,7 @@ def client(
     check_metrics(metrics)
     make = maker_of(task, executor, weight, evaluate)
     if common.is_check:
+        check_control(control)
         check_visiting(server, common.config)
         common.passed()
         return
@@ -210,7 +221,22 @@ def client(
     # server need not wait while it loads a model.
     work = WatchedWork(make(name), name)
     reporter.report_base()
-    with Client(server, name, work, common.config, cancel=common.cancel) as taking_part:
+    orders, starting, memory = Orders(), StartingOperator(), Memory()
+    with (
+        reachable(starting.answer, orders, named(name), control, common) as cancel,
+        Client(server, name, work, common.config, cancel=cancel) as taking_part,
+    ):
+        starting.hand_over(
+            ClientOperator(
+                taking_part,
+                server,
+                work.headline,
+                work.client_progress,
+                work.limited_by,
+                memory,
+                orders.end,
+            ).answer
+        )
         logger.info("connected to %s as %s", server, name)
         # In a fleet the terminal belongs to the server's bars.
         bars = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +30,7 @@ __all__ = [
     "Metrics",
     "StoreOf",
     "control_socket",
+    "guest_socket",
     "metrics_endpoint",
     "security_summary",
     "sockets_of",
@@ -115,6 +116,30 @@ def control_socket(
     else:
         with listening:
             yield
+
+
+@contextmanager
+def guest_socket(answer: Answer, default: Path, control: str | None) -> Iterator[None]:
+    """Answer the operator of a process that connects, while the block runs.
+
+    Where the default socket cannot be created, it runs without one; where another process listens
+    there, it has one with its process number in the name.
+
+    Raises:
+        CommandError: the socket that the user gave cannot be created, or another process uses it.
+    """
+    if control is not None:
+        with control_socket(answer, default, control):
+            yield
+        return
+    with ExitStack() as listening:
+        for path in (default, own_control_path(default.with_suffix(""))):
+            try:
+                listening.enter_context(ControlServer(path, answer))
+                break
+            except (StreamlinkError, OSError) as error:
+                logger.info("no operator's socket at %s: %s", path, sentence(error))
+        yield
 
 
 def _is_served(path: Path) -> bool:

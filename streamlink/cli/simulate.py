@@ -124,7 +124,8 @@ def simulate(
                     name,
                     python_module(
                         "client", "--server", f"127.0.0.1:{port}", "--name", name, *work,
-                        "--weight", str(weight), *settings, *_logging(common, name),
+                        "--weight", str(weight), "--control", "none", *settings,
+                        *_logging(common, name),
                     ),
                 )
                 for name in (f"site-{number + 1}" for number in range(clients))

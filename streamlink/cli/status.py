@@ -44,7 +44,7 @@ def status(
     *,
     common: Common,
 ) -> None:
-    """Show the status of a server, receive or serve process on this machine.
+    """Show the status of a server, a client or a transfer on this machine.
 
     Several serve processes of one model are all shown; --watch wants the --control of one.
 
@@ -156,7 +156,7 @@ def limit(
     *,
     common: Common,
 ) -> None:
-    """Change the bandwidth limit of a server, receive or serve process on this machine.
+    """Change the bandwidth limit of a server, a client or a transfer on this machine.
 
     The new limit replaces the one of --bwlimit until the process ends. What a receiver has
     permitted its senders before still arrives: at most one window for each stream.

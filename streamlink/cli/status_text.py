@@ -1,4 +1,4 @@
-"""The status of a server, a receiver or a served model as lines of text.
+"""The status of a server, a client, a transfer or a served model as lines of text.
 
 ``lines_of`` returns all lines. ``fitting`` returns what fits on a screen: first the head, then
 clients with a problem; the other clients are summed up in one line.
@@ -22,6 +22,12 @@ _METRICS = 8  # of them in a line
 _SHOWN = 5  # rounds and problems on a terminal; --json has all that are kept
 
 Facts = Mapping[str, Any]
+
+# How far a transfer is, of how much, and how fast it is: the names of the facts.
+_WAYS = {
+    "receive": ("received_bytes", "receive_total_bytes", "receiving_rate"),
+    "send": ("sent_bytes", "send_total_bytes", "sending_rate"),
+}
 
 
 def lines_of(facts: Facts) -> list[str]:
@@ -103,7 +109,7 @@ def _sum(clients: Sequence[Facts]) -> str:
 
 
 def _head(facts: Facts) -> Iterator[str]:
-    heads = {"server": _of_a_job, "serve": _of_serving}
+    heads = {"server": _of_a_job, "serve": _of_serving, "client": _of_a_client}
     yield from heads.get(facts.get("program", ""), _of_a_transfer)(facts)
     if facts.get("no_answer"):  # the lines above are from its last answer
         yield facts["no_answer"]
@@ -127,12 +133,30 @@ def _of_serving(facts: Facts) -> Iterator[str]:
     yield from _bandwidth(facts)
 
 
+def _of_a_client(facts: Facts) -> Iterator[str]:
+    since = _span(facts["now"] - facts["began"])
+    parts = [facts["doing"], *_far(facts, "has", "received", "receive_total", "receiving")]
+    parts += [*_far(facts, "sent back", "sent", "send_total", "sending")]
+    if facts["phase"] not in ("", "streaming"):
+        parts.append(facts["phase"])
+    if facts["held_for"]:
+        parts.append(f"held for {facts['held_for']}")
+    elif facts["stalled_by"]:
+        parts.append(f"limited by {facts['stalled_by']}")
+    yield ", ".join(parts)
+    done = f"{facts['tasks_done']} tasks done in {since}"
+    yield f"server {facts['server']}; {done}; process {facts['pid']}; {_memory(facts['memory'])}"
+    yield from _bandwidth(facts)
+
+
 def _of_a_transfer(facts: Facts) -> Iterator[str]:
-    since, of = _span(facts["now"] - facts["since"]), facts["receive_total_bytes"]
-    far = f": {_size(facts['received_bytes'])} of {_size(of)}" if of else ""
-    rate = f", {_size(facts['receiving_rate'])}/s" if of else ""
-    who = f" from {facts['peer_name']}" if facts["peer_name"] else ""
-    yield f"{facts['phase']}{who} for {since}{far}{rate}"
+    has, of, rate = _WAYS.get(facts["program"], _WAYS["receive"])  # fetch has the names of receive
+    since, total = _span(facts["now"] - facts["since"]), facts[of]
+    far = f": {_size(facts[has])} of {_size(total)}" if total else ""
+    speed = f", {_size(facts[rate])}/s" if total else ""
+    is_towards = facts["program"] == "send" or facts["phase"].startswith("connecting")
+    who = f" {'to' if is_towards else 'from'} {facts['peer_name']}" if facts["peer_name"] else ""
+    yield f"{facts['phase']}{who} for {since}{far}{speed}"
     again = ", ".join(f"{facts[name]} {name}" for name in ("resumes", "repairs", "damaged"))
     where = f"listens on {facts['listens']}; " if facts.get("listens") else ""
     yield f"{where}{again}; process {facts['pid']}; {_memory(facts['memory'])}"

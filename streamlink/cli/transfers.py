@@ -18,7 +18,7 @@ from streamlink.cli.paths import COMPRESS, check_address, model_digest
 from streamlink.cli.services import metrics_endpoint
 from streamlink.errors import AddressInUse, Cancelled, SecurityError, StreamlinkError
 from streamlink.link import HasTraffic
-from streamlink.link.transfer import Receipt
+from streamlink.link.transfer import Receipt, TransferProgress
 from streamlink.logs import escape
 from streamlink.model.beside import keeps_beside
 from streamlink.model.interfaces import ModelStore
@@ -32,6 +32,7 @@ __all__ = [
     "Target",
     "begin_listening",
     "begin_visiting",
+    "both",
     "moving",
     "outcome",
 ]
@@ -100,6 +101,16 @@ def moving(common: Common, metrics: str | None, traffic: HasTraffic) -> Iterator
             raise
         except (StreamlinkError, OSError) as error:
             raise JobFailed(sentence(error)) from error
+
+
+def both(first: TransferProgress, second: TransferProgress) -> TransferProgress:
+    """Return what tells two listeners how far a transfer is."""
+
+    def told(peer_name: str, phase: str, done: int, total: int) -> None:
+        first(peer_name, phase, done, total)
+        second(peer_name, phase, done, total)
+
+    return told
 
 
 def outcome(what: str, receipt: Receipt, store: ModelStore | None = None) -> str:

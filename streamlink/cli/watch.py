@@ -56,8 +56,12 @@ def how_it_ended(last: Facts) -> str:
     if last.get("program") == "serve":
         seen = f"last seen after {last['served']} fetches"
         return f"the serving has ended, {seen}; see the output of its process for the result"
+    if last.get("program") == "client":
+        seen = f"last seen after {last['tasks_done']} tasks"
+        return f"the client has ended, {seen}; see the output of its process for the result"
     if last.get("program") != "server":
-        far, of = last["received_bytes"], last["receive_total_bytes"]
+        has, all_of = ("sent", "send") if last.get("program") == "send" else ("received", "receive")
+        far, of = last[f"{has}_bytes"], last[f"{all_of}_total_bytes"]
         seen = f", last seen at {far} of {of} bytes" if far < of else ""
         return f"the transfer has ended{seen}; see the output of its process for the result"
     job, ledger = last["job"], last.get("ledger", "")

@@ -51,6 +51,12 @@ class WatchedWork:
         attempt = f", attempt {task.attempt}" if task.attempt > 1 else ""
         return f"{self._name}: {task.name}, job {task.job!r} round {task.round}{attempt}"
 
+    def limited_by(self) -> str:
+        """Return what limits the stream that moves now, such as ``network``; empty: none moves."""
+        model, update = getattr(self._work, "watched", None) or (None, None)
+        stream = update or model
+        return "" if stream is None else stream.stats.stalled_by
+
     def client_progress(self) -> Sequence[ClientProgress]:
         """Return how far the task that runs is, or ran last, where the executor can say."""
         watched = getattr(self._work, "watched", None)

@@ -39,6 +39,7 @@ _UNCHANGED = b"="
 _LENGTH_BYTES = 4  # of the first frame, in front of it
 _FIRST_BYTES = 4096  # compared before the rest: most ranges that differ do so there
 _SAMPLES = 4096  # elements that show whether a range is related to its base
+_SLICE_ELEMENTS = 1 << 15
 _FEW_BITS = 2.0  # for each byte of an element: whatever other encodings make of it
 
 
@@ -195,8 +196,8 @@ def _masks(packed: memoryview, pieces: list[_Piece]) -> list[npt.NDArray[np.bool
 
 def _add(values: Integers, mask: npt.NDArray[np.bool_], planes: Bytes) -> None:
     """Add the changes to those of ``values`` that have changed."""
-    elements = np.ascontiguousarray(joined(planes, values.itemsize)).view(values.dtype)[:, 0]
-    changes = _unzigzag(elements)
+    elements = np.array(joined(planes, values.itemsize), order="C")  # ours, to be changed in place
+    changes = _unzigzag(elements.view(values.dtype)[:, 0])
     if changes.size == values.size:
         values += changes
     else:
@@ -205,16 +206,24 @@ def _add(values: Integers, mask: npt.NDArray[np.bool_], planes: Bytes) -> None:
 
 def _zigzag(differences: Integers) -> Integers:
     """Map small numbers of either sign to small ones, in place; returns its argument."""
-    signed = differences.view(f"<i{differences.itemsize}")
-    signs = signed >> (8 * differences.itemsize - 1)
-    signed <<= 1
-    signed ^= signs
+    for part in _slices(differences.view(f"<i{differences.itemsize}")):
+        signs = part >> (8 * part.itemsize - 1)
+        part <<= 1
+        part ^= signs
     return differences
 
 
 def _unzigzag(values: Integers) -> Integers:
-    """Return what ``_zigzag`` was given."""
-    signs = values & 1
-    np.negative(signs, out=signs)
-    signs ^= values >> 1
-    return signs
+    """Undo ``_zigzag``, in place; returns its argument."""
+    for part in _slices(values):
+        signs = part & 1
+        np.negative(signs, out=signs)
+        part >>= 1
+        part ^= signs
+    return values
+
+
+def _slices(values: Integers) -> Iterator[Integers]:
+    """Yield views of parts whose temporary arrays stay small, and fit into a processor's cache."""
+    for start in range(0, values.size, _SLICE_ELEMENTS):
+        yield values[start : start + _SLICE_ELEMENTS]

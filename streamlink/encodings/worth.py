@@ -13,6 +13,11 @@ that would cost most of the gain, since one plain range is as long as many encod
 travel first that a plain one at most doubles the bytes. Of a model that has not changed, and whose
 ranges are a byte each, none is sent plain.
 
+One range that took long says little: its thread may not have run all the time, or the codec was
+loaded. If it were believed, nothing might be tried again for the rest of the stream. So the first
+counts as no slower than any codec is, and a later one as no slower than twice what is known. A
+processor that is slow all the time is found out within some ranges.
+
 Compare AdOC, which adapts its compression to the length of the queue in front of the line (Jeannot,
 Knutsson and Björkman, "Adaptive Online Data Compression", HPDC 2002).
 """
@@ -28,6 +33,7 @@ TRY_EVERY = 32
 """One of so many ranges is encoded though it seems not worth it (count)."""
 
 _SHARE_OF_LITTLE_GAIN = 0.5  # above it a plain range costs little more than an encoded one
+_SLOW_SECONDS_PER_BYTE = 2e-8  # 50 MB/s: a codec that encodes this slowly has been interrupted
 _LATEST = 0.125  # the part of the last range in what is known of them
 
 
@@ -79,10 +85,11 @@ class Worth:
         """
         seconds = self._clock() - self._began
         weight = _LATEST if self._is_tried else 1.0
+        most = 2 * self._seconds_per_byte if self._is_tried else _SLOW_SECONDS_PER_BYTE
         self._is_tried = True
         self._encoded += 1
         self._share += weight * (encoded_bytes / nbytes - self._share)
-        self._seconds_per_byte += weight * (seconds / nbytes - self._seconds_per_byte)
+        self._seconds_per_byte += weight * (min(seconds / nbytes, most) - self._seconds_per_byte)
 
     def _is_line_due(self) -> bool:
         """Return whether the next range is to show what the line can do."""

@@ -183,8 +183,8 @@ class ProbeDesk:
         if is_right and not self._is_locked:
             return ""
         if not token:
-            return "this probe asks for its one-time token: give the one that it has printed"
-        return "the one-time token is wrong; give the one that the other end has printed"
+            return "it asks for its one-time token: give the one that it has printed (--one-time)"
+        return "the one-time token is wrong; give the one that it has printed (--one-time)"
 
     def note_wrong_token(self) -> None:
         """Count it, after the answer: the last one ends this server, and with it the session."""

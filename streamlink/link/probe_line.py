@@ -133,7 +133,7 @@ class ProbeLine(Closing):
         self._until_closed.callback(dialer.close)
         try:
             session = self._session = dialer.connect(_refuse, tries_for=0.0)
-            self._until_closed.callback(session.close, "the probe is done")
+            self._until_closed.callback(session.close, "the probe has ended")
             facts = {TOKEN: self._token} if self._token else {}
             seconds = self._config.timeouts.connect_timeout
             reply = ask_server(self._session, BEGIN, facts, seconds, self._cancel)
@@ -183,7 +183,7 @@ class ProbeLine(Closing):
                 is_over.wait(_SAMPLE_SECONDS)
                 if any(each.error is not None for each in moving):
                     self._check_session()
-                    self._session.abort(AbortCode.CANCELLED, "a part of the measurement failed")
+                    self._session.abort(AbortCode.CANCELLED, self._why_it_ends())
         finally:
             is_over.set()
             for each in moving:
@@ -192,6 +192,11 @@ class ProbeLine(Closing):
             if echoing.ident is not None:
                 self.clock.join(echoing)
         return Moved(tuple(each.flow() for each in moving), tuple(echoes))
+
+    def _why_it_ends(self) -> str:
+        if self._cancel.is_cancelled:
+            return "the probe was interrupted"
+        return "a part of the measurement failed"
 
     def _echo_until(self, is_over: threading.Event, echoes: list[float]) -> None:
         try:

@@ -236,6 +236,9 @@ class ReceiveTransfer(Transfer[ReceivePump]):
     def _add_to_digest(self, chunk: Chunk) -> None:
         if self._digest is None:
             self._digest = self._new_digest()
+        # Hashed already, when it arrived; else again: it does not consist of whole blocks.
+        if self._digest.update_hashed(chunk.nbytes, chunk.hashes):
+            return
         for view in chunk.payload:
             self._digest.update(view)
             if self._kept is not None:

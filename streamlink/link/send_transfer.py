@@ -144,16 +144,8 @@ class SendTransfer(Transfer[SendPump]):
         Raises:
             Cancelled: a token of this end was cancelled.
         """
-
-        def hashed(offset: int, nbytes: int) -> Payload:
-            payload = supply(offset, nbytes)
-            # In the thread that pulls: one at a time, in order, so the digest needs no lock.
-            for view in payload:
-                self._hash(offset, view)
-                offset += view.nbytes
-            return payload
-
-        self._pump.pull(hashed)
+        # Hashed in the thread that pulls: one at a time, in order, so the digest needs no lock.
+        self._pump.pull(supply, self._hash_all)
 
     def stop_pulling(self) -> None:
         """Stop pulling, and wait for a read that still runs; then the source may be closed."""
@@ -227,6 +219,18 @@ class SendTransfer(Transfer[SendPump]):
 
     def _hexdigest(self) -> str:
         return self._stored_digest or self._digest.hexdigest()
+
+    def _hash_all(self, offset: int, payload: Payload) -> bytes:
+        """Add to the digest; returns the hashes that a chunk of these bytes needs, if it has them.
+
+        So they are hashed once, where they are whole blocks.
+        """
+        if not self._stored_digest and offset == self._digest.offset:
+            return self._digest.update_all(payload)
+        for view in payload:
+            self._hash(offset, view)
+            offset += view.nbytes
+        return b""
 
     def _hash(self, offset: int, view: memoryview) -> None:
         if self._stored_digest:

@@ -21,9 +21,10 @@ from typing import Protocol, runtime_checkable
 
 import xxhash
 
+from streamlink.blocks import BLOCK_BYTES, BLOCK_HASH_BYTES, block_hash_of
 from streamlink.errors import ModelError
 from streamlink.extent import Extent
-from streamlink.model.interfaces import ModelSource, Progress, watch
+from streamlink.model.interfaces import ModelSource, Payload, Progress, watch
 from streamlink.model.spec import ModelSpec
 
 __all__ = [
@@ -36,12 +37,6 @@ __all__ = [
     "digest_of",
     "root_hash",
 ]
-
-BLOCK_BYTES = 1 << 20
-"""Logical bytes of one block."""
-
-BLOCK_HASH_BYTES = 16
-"""Bytes of one block hash."""
 
 # Domain separation: nothing else that is hashed here begins with these bytes. The number is the
 # version of the construction.
@@ -95,6 +90,7 @@ class DigestBuilder:
         self._block = xxhash.xxh3_128()
         self._offset = extent.start
         self._on_block_hash = on_block_hash
+        self._collected: list[bytes] | None = None
 
     @property
     def offset(self) -> int:
@@ -119,6 +115,39 @@ class DigestBuilder:
             stop = min(length, start + BLOCK_BYTES - self._offset % BLOCK_BYTES)
             self._take(view[start:stop])
             start = stop
+
+    def update_all(self, payload: Payload) -> bytes:
+        """Take the next bytes; returns their block hashes, joined; empty: not whole blocks.
+
+        Raises:
+            ModelError: the extent has fewer bytes.
+        """
+        if not self._is_between_blocks(self._offset):
+            for view in payload:
+                self.update(view)
+            return b""
+        collected = self._collected = []
+        try:
+            for view in payload:
+                self.update(view)
+        finally:
+            self._collected = None
+        return b"".join(collected) if self._is_between_blocks(self._offset) else b""
+
+    def update_hashed(self, nbytes: int, hashes: bytes) -> bool:
+        """Take the next ``nbytes`` by the hashes of their parts of blocks, joined.
+
+        Returns:
+            False: they are not whole blocks, so nothing was taken, and ``update`` is needed.
+        """
+        end = self._offset + nbytes
+        is_whole = self._is_between_blocks(self._offset) and self._is_between_blocks(end)
+        if not is_whole or not hashes:
+            return False
+        for at in range(0, len(hashes), BLOCK_HASH_BYTES):
+            self._offset = min(end, self._offset + BLOCK_BYTES - self._offset % BLOCK_BYTES)
+            self._finish(hashes[at : at + BLOCK_HASH_BYTES])
+        return True
 
     def digest(self) -> bytes:
         """Return the digest (32 bytes).
@@ -156,8 +185,16 @@ class DigestBuilder:
         before = self._offset - piece.nbytes
         return before % BLOCK_BYTES != 0
 
+    def _is_between_blocks(self, offset: int) -> bool:
+        """Tell whether no block has bytes on both sides of ``offset`` that are in the extent."""
+        extent = self._extent
+        is_inside = extent.start < offset < extent.stop
+        return offset % BLOCK_BYTES == 0 if is_inside else offset in (extent.start, extent.stop)
+
     def _finish(self, block_hash: bytes) -> None:
         self._root.update(block_hash)
+        if self._collected is not None:
+            self._collected.append(block_hash)
         if self._on_block_hash is not None:
             # ``_offset`` is already behind the block; its last byte is in it, even if the block is
             # short.
@@ -167,13 +204,6 @@ class DigestBuilder:
 def block_count(nbytes: int) -> int:
     """Return how many blocks a model of ``nbytes`` has."""
     return -(-nbytes // BLOCK_BYTES)
-
-
-def block_hash_of(block: memoryview | bytes) -> bytes:
-    """Return the hash (16 bytes, xxHash's canonical big-endian form) of one whole block."""
-    # Not a cryptographic hash: it detects damage at the speed of memory. Against changes on purpose
-    # there is TLS.
-    return xxhash.xxh3_128_digest(block)
 
 
 def root_hash(spec: ModelSpec, hashes: Iterable[bytes | memoryview]) -> str:

@@ -1,4 +1,4 @@
-"""Answers at the operator's socket for a process that receives one model, or serves one."""
+"""Answers at the operator's socket for a process that moves one model, or serves one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamlink.link.fetch_desk import Fetch, FetchDesk
 from streamlink.operate.control import ControlError
 from streamlink.operate.status import Memory, Rates, bandwidth, limit, text_of
 
-__all__ = ["ServeOperator", "TransferOperator"]
+__all__ = ["FetchOperator", "SendOperator", "ServeOperator", "TransferOperator"]
 
 _Moved = Mapping[tuple[str, str], Totals]
 _Rates = Mapping[tuple[str, str], float]
@@ -83,11 +83,15 @@ class TransferOperator(_Operator):
     program = "receive"
     subject = "a transfer"
     aborted = "the transfer is being ended; a resumable store keeps its bytes"
+    waits: ClassVar[str] = "waiting for a sender"  # the phase before a stream
+    waits_again: ClassVar[str] = "waiting for the next sender"
+    phase: ClassVar[str] = "receiving"  # the one that needs a stream
+    way: ClassVar[tuple[str, str]] = ("received", "receive")  # in the names of the facts
 
     def __init__(self, of: HasTraffic, memory: Memory, stop: Callable[[str], None]) -> None:
         super().__init__(of, memory, stop)
         self._since = self._began
-        self._now: tuple[str, str, int, int] = ("", "waiting for a sender", 0, 0)
+        self._now: tuple[str, str, int, int] = ("", self.waits, 0, 0)
 
     def update(self, peer_name: str, phase: str, done: int, total: int) -> None:
         """Record the progress of the transfer; called for every chunk."""
@@ -99,20 +103,52 @@ class TransferOperator(_Operator):
 
     def _progress(self, totals: _Moved, rates: _Rates) -> dict[str, Any]:
         name, phase, done, total = self._now
-        moved = sum((each for key, each in totals.items() if key[0] == name), Totals())
-        if phase == "receiving" and not moved.streams:
-            phase = "waiting for the next sender"  # the last one disconnected
+        ours = [key for key in totals if self._is_ours(key, name)]
+        moved = sum((totals[key] for key in ours), Totals())
+        if phase == self.phase and not moved.streams:
+            phase = self.waits_again  # the last one disconnected
+        has, does = self.way
         return {
             "phase": phase,
             "since": self._since,
             "peer_name": name,
-            "received_bytes": done,
-            "receive_total_bytes": total,
-            "receiving_rate": round(sum(rate for key, rate in rates.items() if key[0] == name)),
+            f"{has}_bytes": done,
+            f"{does}_total_bytes": total,
+            f"{self.phase}_rate": round(sum(rates.get(key, 0.0) for key in ours)),
             "resumes": moved.resumes,
             "repairs": moved.repairs,
             "damaged": moved.damaged,
         }
+
+    def _is_ours(self, key: tuple[str, str], name: str) -> bool:
+        """Whether these totals are those of the stream that is shown."""
+        return key[0] == name
+
+
+class FetchOperator(TransferOperator):
+    """Answers for a process that fetches one model from ``address``."""
+
+    program = "fetch"
+    waits = "connecting"
+    waits_again = "connecting again"
+
+    def __init__(
+        self, of: HasTraffic, memory: Memory, stop: Callable[[str], None], address: str
+    ) -> None:
+        super().__init__(of, memory, stop)
+        self._now = (address, self.waits, 0, 0)
+
+    def _is_ours(self, key: tuple[str, str], name: str) -> bool:
+        return True  # it has one peer, whose own name it learns as it connects
+
+
+class SendOperator(FetchOperator):
+    """Answers for a process that sends one model to ``address``."""
+
+    program = "send"
+    aborted = "the transfer is being ended; a resumable store at the other end keeps its bytes"
+    phase = "sending"
+    way = ("sent", "send")
 
 
 class ServeOperator(_Operator):

@@ -25,6 +25,7 @@ _FIRST_BYTES = 16 << 10
 _ALONE, _TOGETHER = 0.22, 0.14  # shares of all bytes, for each direction of each measurement
 _ENOUGH = 0.6  # of the wanted time
 _LEAST_GROWTH, _MOST_GROWTH = 1.5, 8.0
+_MOST_LONGER = 2.0  # than if all of its time had been at the mean rate: a short tail may mislead
 
 
 def measure(
@@ -97,12 +98,20 @@ class _Run:
         while True:
             moved = self._move([(way, size)])
             left -= size
-            took = moved.flows[0].seconds
-            growth = min(_MOST_GROWTH, max(_LEAST_GROWTH, self._seconds / took))
+            took, speed = moved.flows[0].seconds, _speed(moved, way)
             # A smaller model than the last one would show more of its start.
             if took >= self._seconds * _ENOUGH or left < size * _LEAST_GROWTH:
-                return _speed(moved, way)
-            size = min(left, int(size * growth))
+                return speed
+            size = min(left, int(size * self._growth(took, speed)))
+
+    def _growth(self, took: float, speed: Speed) -> float:
+        """Return how much larger the next model is: what is left of the time once it has started.
+
+        By the mean rate alone it would end too early on a long line, and be half start.
+        """
+        left = self._seconds - speed.start_seconds
+        longer = min(_MOST_LONGER * self._seconds / took, speed.rate * left / speed.nbytes)
+        return min(_MOST_GROWTH, max(_LEAST_GROWTH, longer))
 
     def together(self, parts: Sequence[tuple[Way, float, int]]) -> Moved:
         """Move several models at once: of each part its direction, its rate alone, and a count."""

@@ -1,8 +1,8 @@
 """The rate of a line from when bytes arrived. Arithmetic only.
 
 TCP begins slowly and streamlink's window grows, so the first third of a measurement is left out,
-and what it cost is kept apart as the time to start. A model of ``n`` bytes then takes
-``start_seconds + n / rate``.
+and up to half where the line had not reached its rate before. What that cost is kept apart as the
+time to start: a model of ``n`` bytes takes ``start_seconds + n / rate``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ Samples = Sequence[tuple[float, int]]
 _WARM_UP = 1 / 3
 _SLICES = 8
 _LEAST_SLICE_SECONDS = 0.25
+_GROWN = 0.9  # of the rate of the second half: slower at first, and it was still growing
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,11 @@ def speed_of(flows: Sequence[tuple[int, float, Samples]], beside: Sequence[Sampl
     total = sum(nbytes for nbytes, _, _ in flows)
     longest = max(seconds for _, seconds, _ in flows)
     curves = [samples for _, _, samples in flows]
-    begin, stop = _common([*curves, *beside])
+    first, stop = _common([*curves, *beside])
+    begin = max(
+        first + (stop - first) * _WARM_UP,
+        _grown_at([_between(samples, first, stop) for samples in curves]),
+    )
     inside = [_between(samples, begin, stop) for samples in curves]
     rate = sum(map(_slope, inside))
     if rate <= 0:  # too short to tell the start from the rest
@@ -84,11 +89,10 @@ def speed_of(flows: Sequence[tuple[int, float, Samples]], beside: Sequence[Sampl
 
 
 def _common(curves: Sequence[Samples]) -> tuple[float, float]:
-    """Return the time in which all are under way and have warmed up."""
+    """Return the time in which all are under way."""
     known = [samples for samples in curves if samples]
     first = max((samples[0][0] for samples in known), default=0.0)
-    stop = min((samples[-1][0] for samples in known), default=0.0)
-    return first + (stop - first) * _WARM_UP, stop
+    return first, min((samples[-1][0] for samples in known), default=0.0)
 
 
 def _between(samples: Samples, begin: float, stop: float) -> Samples:
@@ -107,22 +111,41 @@ def _slope(samples: Samples) -> float:
     return (after - before) / (ended - began) if ended > began else 0.0
 
 
+def _grown_at(curves: Sequence[Samples]) -> float:
+    """Return when the curves had first reached their rate, at half of their time at the latest.
+
+    A line of 200 ms takes two seconds to fill, and longer where the machine is busy: more than a
+    third of what a probe has time for. Slower parts behind that are the line's own.
+    """
+    edges, rates = _parts(curves)
+    if not rates:
+        return 0.0
+    half = len(rates) // 2
+    enough = _GROWN * sum(rates[half:]) / (len(rates) - half)
+    return edges[next((number for number in range(half) if rates[number] >= enough), half)]
+
+
 def _slices(curves: Sequence[Samples]) -> list[float]:
     """Return the rates of equal parts of the time that all curves share; none: it is too short."""
+    return _parts(curves)[1]
+
+
+def _parts(curves: Sequence[Samples]) -> tuple[list[float], list[float]]:
+    """Return the edges of those parts, one more than there are, and the rates."""
     known = [samples for samples in curves if len(samples) > 1]
     if len(known) < len(curves) or not known:
-        return []
+        return [], []
     begin = max(samples[0][0] for samples in known)
     stop = min(samples[-1][0] for samples in known)
     # A slice of fewer than two arrivals would show the size of a chunk.
     fewest = min(len(samples) for samples in known)
     count = min(_SLICES, int((stop - begin) / _LEAST_SLICE_SECONDS), fewest // 3)
     if count < 2:
-        return []
+        return [], []
     width = (stop - begin) / count
     edges = [begin + width * number for number in range(count + 1)]
     marks = [sum(_at(samples, edge) for samples in known) for edge in edges]
-    return [(after - before) / width for before, after in pairwise(marks)]
+    return edges, [(after - before) / width for before, after in pairwise(marks)]
 
 
 def _at(samples: Samples, moment: float) -> float:

@@ -13,11 +13,11 @@ __all__ = ["Links", "Notes", "Page", "Picture", "Table"]
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 66rem; margin: 2rem auto; padding: 0 1rem; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin-bottom: 0.2rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 .about { opacity: 0.75; margin-top: 0; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { border-bottom: 1px solid var(--line); padding: 0.25rem 0.7rem; text-align: right; }
+table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
+th, td { border-bottom: 1px solid var(--line); padding: 0.2rem 0.5rem; text-align: right; }
 td.text, th.text { text-align: left; }
 th { background: var(--soft); } .wide { overflow-x: auto; }
 figure { margin: 1.2rem 0; } img { max-width: 100%; background: white; border-radius: 6px; }

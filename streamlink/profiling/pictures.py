@@ -17,6 +17,8 @@ __all__ = ["Bars", "Lines", "Point", "draw_bars", "draw_lines", "draw_points", "
 
 _COLORS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860")
 _DPI = 110
+_LEGEND_CHARS = 64
+"""What stands beside each other in a legend, names and marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +132,26 @@ def _lines(axis: object, panel: Lines) -> None:
         axis.set_xscale("log", base=2)
     if panel.marks is not None:
         axis.set_xticks(list(panel.marks), list(panel.marks.values()))
-    axis.set_title(panel.title, fontsize=11)
     axis.set_xlabel(panel.x_unit)
     axis.set_ylabel(panel.y_unit)
     axis.grid(alpha=0.25)
-    if panel.series:
-        axis.legend(fontsize=8)
+    _head(axis, panel.title, list(panel.series))
+
+
+def _head(axis: object, title: str, names: Sequence[str]) -> None:
+    """Write the title, and the legend under it: inside the panel it would hide what is drawn."""
+    from matplotlib.axes import Axes
+
+    assert isinstance(axis, Axes)
+    longest = max((len(name) for name in names), default=0)
+    columns = max(1, min(len(names), _LEGEND_CHARS // (longest + 6)))
+    rows = -(-len(names) // columns)
+    axis.set_title(title, fontsize=11, loc="left", pad=6 + 13 * rows)
+    if names:
+        axis.legend(
+            fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, frameon=False,
+            borderaxespad=0.1, borderpad=0.2, labelspacing=0.2,
+        )  # fmt: skip
 
 
 def _bars(axis: object, panel: Bars) -> None:
@@ -159,10 +175,8 @@ def _frame(axis: object, panel: Bars) -> None:
 
     assert isinstance(axis, Axes)
     axis.set_xticks(range(len(panel.groups)), panel.groups)
-    axis.set_title(panel.title, fontsize=11)
     axis.set_ylabel(panel.unit)
     axis.margins(y=0.12)
     axis.grid(axis="y", alpha=0.25)
     axis.set_axisbelow(True)
-    if panel.series:
-        axis.legend(fontsize=8)
+    _head(axis, panel.title, list(panel.series))

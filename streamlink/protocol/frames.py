@@ -160,6 +160,8 @@ class Chunk:
     """What the carrier's hash check found; when False, no field can be trusted."""
     is_in_place: bool
     """Receiver: the payload lies where the sink wants it, in memory that it has lent."""
+    hashes: bytes = field(compare=False)
+    """Those of the parts of blocks that a plain payload consists of; empty: not known here."""
     wire_bytes: int = field(init=False)
     """Bytes of the payload as it travels."""
     end: int = field(init=False)
@@ -174,6 +176,7 @@ class Chunk:
         nbytes: int = -1,
         is_intact: bool = True,
         is_in_place: bool = False,
+        hashes: bytes = b"",
     ) -> None:
         """Make a chunk; ``nbytes`` -1: it is plain, and has as many as its payload."""
         self.sequence = sequence
@@ -184,6 +187,7 @@ class Chunk:
         self.nbytes = nbytes = wire_bytes if nbytes < 0 else nbytes
         self.is_intact = is_intact
         self.is_in_place = is_in_place
+        self.hashes = hashes
         self.end = offset + nbytes
 
     @property
@@ -193,6 +197,7 @@ class Chunk:
 
     def numbered(self, sequence: int) -> Chunk:
         """Return it as the ``sequence``-th chunk frame of a channel."""
+        # Without its hashes: it may have arrived damaged because they are.
         return Chunk(sequence, self.offset, self.payload, self.encoding, self.nbytes)
 
 

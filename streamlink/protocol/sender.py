@@ -85,7 +85,13 @@ class SendStream(AckReceiver):
         return position, room
 
     def write(
-        self, payload: Payload, *, now: float, encoding: int = PLAIN, nbytes: int = -1
+        self,
+        payload: Payload,
+        *,
+        now: float,
+        encoding: int = PLAIN,
+        nbytes: int = -1,
+        hashes: bytes = b"",
     ) -> None:
         """Queue the next chunk. The views must not change until they are received.
 
@@ -94,8 +100,10 @@ class SendStream(AckReceiver):
             now: monotonic seconds.
             encoding: which of ``encodings`` they are in, counted from 1; 0: plain.
             nbytes: what they decode to; -1: they are plain.
+            hashes: see ``Chunk``.
         """
-        chunk = Chunk(UNNUMBERED, self._buffer.position, payload, encoding, nbytes)
+        at = self._buffer.position
+        chunk = Chunk(UNNUMBERED, at, payload, encoding, nbytes, hashes=hashes)
         if not 0 < chunk.nbytes <= self.writable_limit:
             raise self._misuse(f"write of {chunk.nbytes} bytes")
         self._buffer.append(chunk)

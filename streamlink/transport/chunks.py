@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import xxhash
 
+from streamlink.blocks import part_hashes
 from streamlink.protocol import frames as f
 from streamlink.transport.framing import DamagedFrame
 
@@ -27,24 +28,24 @@ CHUNK_HEADER_BYTES = 64
 """Where a chunk's payload begins in its frame: aligned for every dtype's vector loads."""
 
 
-def chunk_hash(chunk: f.Chunk | f.ChunkHeader, payload: f.Payload, stream_id: int) -> int:
-    """Return the XXH3-64 of a chunk's header and payload, seeded with the stream's id."""
-    # Seeded: the right payload on a wrong stream is damage, too.
-    hasher = xxhash.xxh3_64(
-        _HASHED.pack(chunk.sequence, chunk.offset, chunk.nbytes, chunk.encoding, chunk.wire_bytes),
-        seed=stream_id,
+def chunk_hash(chunk: f.Chunk | f.ChunkHeader, hashes: bytes, stream_id: int) -> int:
+    """Return the XXH3-64 of a chunk's header and of the ``part_hashes`` of its payload.
+
+    It is seeded with the stream's id: the right payload on a wrong stream is damage, too.
+    """
+    header = _HASHED.pack(
+        chunk.sequence, chunk.offset, chunk.nbytes, chunk.encoding, chunk.wire_bytes
     )
-    for view in payload:
-        hasher.update(view)
-    return hasher.intdigest()
+    return xxhash.xxh3_64_intdigest(header + hashes, seed=stream_id)
 
 
 def encode_header(chunk: f.Chunk, stream_id: int) -> bytes:
     """Return the ``CHUNK_HEADER_BYTES`` that stand before a chunk's payload."""
     start, pad, between = _layout(chunk.wire_bytes)
+    hashes = chunk.hashes or part_hashes(chunk.offset, chunk.payload)
     head = _HEAD.pack(
         _TAGS[0], chunk.sequence, _TAGS[1], chunk.offset, _TAGS[2], chunk.nbytes,
-        _TAGS[3], chunk.encoding, _TAGS[4], chunk_hash(chunk, chunk.payload, stream_id),
+        _TAGS[3], chunk.encoding, _TAGS[4], chunk_hash(chunk, hashes, stream_id),
         _TAGS[5], pad,
     )  # fmt: skip
     return start + head + between
@@ -78,14 +79,16 @@ def chunk_of(
     is_in_place: bool = False,
 ) -> f.Chunk:
     """Return the chunk of a header and the payload that came with it, and whether it is intact."""
+    hashes = part_hashes(header.offset, payload)
     return f.Chunk(
         header.sequence,
         header.offset,
         payload,
         header.encoding,
         header.nbytes,
-        is_intact=chunk_hash(header, payload, stream_id) == digest,
+        is_intact=chunk_hash(header, hashes, stream_id) == digest,
         is_in_place=is_in_place,
+        hashes=hashes if header.encoding == f.PLAIN else b"",
     )
 
 

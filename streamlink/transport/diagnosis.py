@@ -27,11 +27,7 @@ _NO_TLS = "handshake|verif|certificate|peer name"  # in what gRPC says of a fail
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"  # and empty settings
 _SETTINGS = b"\4"  # the type of a frame
 _MOST_SAID, _SHOWN = 64, 24
-_STRANGERS = {
-    b"SSH-": "as an SSH server does",
-    b"HTTP/": "as a web server does",
-    b"<": "as a web server does",
-}
+_STRANGERS = {b"SSH-": "an SSH server", b"HTTP/": "a web server", b"<": "a web server"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +44,8 @@ class Finding:
 
 
 _CUT_SHORT = Finding(
-    "what is there ends the connection within the TLS handshake; is it a streamlink server?"
+    "something listens there, but closes the connection during the TLS handshake; is it a "
+    "streamlink server?"
 )
 
 
@@ -125,10 +122,14 @@ def _tls_fault(
         return _CUT_SHORT
     except ssl.SSLError as error:
         return _refusal(error, security) or Finding(
-            f"what is there does not speak TLS ({_words(error)}); does it take plain text?"
+            f"something listens there, but does not speak TLS ({_words(error)}); is it a server "
+            "without TLS?"
         )
     except TimeoutError:
-        return Finding("what is there accepts connections and does not answer a TLS handshake")
+        return Finding(
+            "something listens there that accepts connections and does not answer a TLS handshake; "
+            "is it a streamlink server?"
+        )
     except OSError:
         return _CUT_SHORT
     return _answer_fault(inside, security, until)
@@ -163,12 +164,12 @@ def _refusal(error: ssl.SSLError | None, security: SecurityConfig) -> Finding | 
         alert = f" ({_words(error)})"
     if security.certificate is None:
         return Finding(
-            f"it ended the connection after the TLS handshake{alert}: it asks for a certificate, "
+            f"it closed the connection after the TLS handshake{alert}: it asks for a certificate, "
             "and none was given (security.certificate and key)",
             is_identity=True,
         )
     return Finding(
-        f"it ended the connection after the TLS handshake{alert}: it does not accept "
+        f"it closed the connection after the TLS handshake{alert}: it does not accept "
         f"{security.certificate}; is that valid, for a client, and from the CA that the server "
         "trusts (security.ca there)?",
         is_identity=True,
@@ -189,11 +190,12 @@ def _plain_fault(line: socket.socket, until: float) -> Finding | None:
             return None
     except TimeoutError:
         return Finding(
-            "what is there accepts connections and says nothing; is it a streamlink server?"
+            "something listens there that accepts connections and says nothing; is it a streamlink "
+            "server?"
         )
     except OSError:
         return None
-    return Finding("it speaks TLS and no plain text; name the CA of its certificate (security.ca)")
+    return Finding("it takes TLS only; name the CA of its certificate (security.ca)")
 
 
 def _stranger(host: str, port: int, until: float) -> Finding | None:
@@ -209,8 +211,8 @@ def _stranger(host: str, port: int, until: float) -> Finding | None:
         return None
     known = (name for begin, name in _STRANGERS.items() if said.startswith(begin))
     return Finding(
-        f"what is there is no streamlink server: it answers {next(known, 'otherwise')} "
-        f"({said[:_SHOWN]!r})"
+        f"something else listens there: {next(known, 'it does not speak HTTP/2')} "
+        f"(it answers {said[:_SHOWN]!r}); is the port right?"
     )
 
 

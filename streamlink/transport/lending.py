@@ -36,6 +36,7 @@ class LendingPump(TransferPump[ReceiveStream]):
         self.buffers = Buffers()
         """For payloads that are read elsewhere, whichever call brings them."""
         self._loans: dict[int, tuple[int, int]] = {}  # by call: start and end
+        self._reclaiming = 0  # how many threads wait until a reader has stopped
 
     def place(self, header: ChunkHeader, call: int) -> memoryview | None:
         """Return the memory that a chunk's payload may be read into; None: it is read elsewhere.
@@ -121,11 +122,16 @@ class LendingPump(TransferPump[ReceiveStream]):
         with self._lock:
             # Without a deadline: to go on beside a reader that still writes would corrupt the
             # model.
-            while self._readers(start, end):
-                self._to_own.wait(RECHECK_SECONDS)
+            self._reclaiming += 1
+            try:
+                while self._readers(start, end):
+                    self._to_own.wait(RECHECK_SECONDS)
+            finally:
+                self._reclaiming -= 1
 
     def _give_back(self, call: int) -> None:
-        if self._loans.pop(call, None) is not None:
+        # A place is given back with each chunk, and the owner has no work then: it is not woken.
+        if self._loans.pop(call, None) is not None and self._reclaiming:
             self._to_own.notify_all()
 
     def _settle(self, chunk: Chunk) -> None:

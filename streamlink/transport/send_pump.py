@@ -23,10 +23,13 @@ from streamlink.transport.log import log_repair, log_resume
 from streamlink.transport.pump import RECHECK_SECONDS
 from streamlink.transport.transfer_pump import TransferPump
 
-__all__ = ["Encode", "SendPump", "Supply"]
+__all__ = ["Encode", "HashAll", "SendPump", "Supply"]
 
 Supply = Callable[[int, int], Payload]
 """``supply(offset, nbytes)`` gives the bytes of that range, as a source's ``read`` does."""
+
+HashAll = Callable[[int, Payload], bytes]
+"""``hash_all(offset, payload)`` gives ``Chunk.hashes`` of bytes that were supplied just now."""
 
 Encode = Callable[[int, Payload, tuple[str, ...]], tuple[int, Payload]]
 """``encode(offset, payload, agreed)`` gives the number, among those agreed on, of the encoding that
@@ -45,6 +48,7 @@ class SendPump(TransferPump[SendStream]):
     """Called in the owner's thread when the receiver reports that it waits for a third party."""
 
     _supply: Supply | None = None
+    _hash_all: HashAll | None = None
     _supply_error: BaseException | None = None
     _leftover: tuple[int, Payload] | None = None
     _is_pulling = False
@@ -72,8 +76,10 @@ class SendPump(TransferPump[SendStream]):
                 event = machine.next_event()
             self._react(event)
 
-    def pull(self, supply: Supply) -> None:
+    def pull(self, supply: Supply, hash_all: HashAll | None = None) -> None:
         """Let the writer pull from ``supply(offset, nbytes)`` and wait until all is written.
+
+        ``hash_all`` sees all that comes, once and in order.
 
         Raises:
             StreamlinkError: the stream has failed.
@@ -81,7 +87,7 @@ class SendPump(TransferPump[SendStream]):
         """
         # Not the bare lock: at its end ``locked`` wakes the writer, which may pull from now on.
         with self.locked():
-            self._supply = supply
+            self._supply, self._hash_all = supply, hash_all
         while True:
             with self._lock:
                 machine = self._machine
@@ -146,7 +152,7 @@ class SendPump(TransferPump[SendStream]):
     def stop_pulling(self) -> None:
         """Pull no more; wait until no thread reads the supply: then its source may be closed."""
         with self._lock:
-            self._supply = None
+            self._supply = self._hash_all = None
             while self._is_pulling:
                 self._to_own.wait(RECHECK_SECONDS)
 
@@ -203,10 +209,13 @@ class SendPump(TransferPump[SendStream]):
         try:
             # What was pulled and not taken comes first: a supply cannot be asked for it again.
             leftover_at, payload = self._leftover or (offset, ())
+            hashes = b""
             if not payload or leftover_at != offset:
                 payload = supply(offset, nbytes)
+                if self._hash_all is not None:
+                    hashes = self._hash_all(offset, payload)
             if self._encode is not None:
-                self._leftover = self._write_encoded(self._encode, offset, payload)
+                self._leftover = self._write_encoded(self._encode, offset, payload, hashes)
                 return
         # Of any kind: this is the carrier's thread, and only the owner, in ``pull``, can act on it.
         except BaseException as error:
@@ -214,9 +223,11 @@ class SendPump(TransferPump[SendStream]):
             # After the fault is set: the abort wakes the owner, which looks for it.
             self.abort(code_of(error), f"{type(error).__name__}: {error}")
         else:
-            self._leftover = self._write_front(offset, payload)
+            self._leftover = self._write_front(offset, payload, hashes)
 
-    def _write_front(self, offset: int, payload: Payload) -> tuple[int, Payload] | None:
+    def _write_front(
+        self, offset: int, payload: Payload, hashes: bytes
+    ) -> tuple[int, Payload] | None:
         """Write as much of ``payload`` as the stream takes; returns what is left of it.
 
         A receiver that came back may grant less than what was pulled for it before.
@@ -226,12 +237,12 @@ class SendPump(TransferPump[SendStream]):
             most = machine.writable_limit if machine.position == offset else 0
             front, rest = split_payload(payload, max(0, most))
             if front:
-                machine.write(front, now=self._clock())
+                machine.write(front, now=self._clock(), hashes=b"" if rest else hashes)
             self._wake()
         return (offset + payload_bytes(front), rest) if rest else None
 
     def _write_encoded(
-        self, encode: Encode, offset: int, payload: Payload
+        self, encode: Encode, offset: int, payload: Payload, hashes: bytes
     ) -> tuple[int, Payload] | None:
         """Do as ``_write_front``, with the front of ``payload`` encoded.
 
@@ -245,10 +256,13 @@ class SendPump(TransferPump[SendStream]):
         front, rest = split_payload(payload, max(0, most))
         nbytes = payload_bytes(front)
         encoding, encoded = encode(offset, front, agreed) if front else (PLAIN, ())
+        if rest or encoding != PLAIN:
+            hashes = b""
         with self._lock:
             # Looked at again, since the lock was free meanwhile: a whole encoded range, or nothing.
             if machine.position == offset and 0 < nbytes <= machine.writable_limit:
-                machine.write(encoded, now=self._clock(), encoding=encoding, nbytes=nbytes)
+                now = self._clock()
+                machine.write(encoded, now=now, encoding=encoding, nbytes=nbytes, hashes=hashes)
                 offset, payload = offset + nbytes, rest
             self._wake()
         return (offset, payload) if payload else None
@@ -263,7 +277,7 @@ class SendPump(TransferPump[SendStream]):
     def _let_go(self) -> None:
         """Drop what only a living stream needs; its pump may be kept for what it knows."""
         if self._machine.is_closed:
-            self._supply = self._leftover = None
+            self._supply = self._leftover = self._hash_all = None
 
     def _writer_has_work(self, call: int) -> bool:
         if self._machine.has_frames(call):

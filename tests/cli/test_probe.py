@@ -154,9 +154,9 @@ def answering(greeting: bytes, answer: bytes) -> Iterator[str]:
         (
             b"",
             b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
-            "no streamlink server: it answers as a web server does",
+            "something else listens there: a web server",
         ),
-        (b"SSH-2.0-OpenSSH_9.6\r\n", b"", "no streamlink server: it answers as an SSH server does"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", b"", "something else listens there: an SSH server"),
         (b"", b"", "accepts connections and says nothing"),
     ],
     ids=["http", "ssh", "silent"],

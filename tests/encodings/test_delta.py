@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamlink.config import StreamConfig
 from streamlink.encodings.codec import Place
 from streamlink.encodings.delta import Delta
 from streamlink.encodings.planes import Planes
@@ -22,6 +25,7 @@ from tests.encodings.test_zstd import TestZstd
 from tests.support.codec_contract import CodecContract, cut
 from tests.support.models import random_bytes
 
+MiB = 1 << 20
 WEIGHTS = np.random.default_rng(1).normal(0.0, 0.02, 1 << 18)
 
 
@@ -158,6 +162,26 @@ def test_small_steps_shrink_by_more_than_planes_do(dtype: str, least: float) -> 
     assert place.nbytes / packed.nbytes > least
     assert planes is None or packed.nbytes < planes.nbytes
     assert Delta().decode((packed,), place) == new
+
+
+@pytest.mark.parametrize("dtype", ["U8", "BF16", "F32"])
+def test_all_elements_changed_takes_no_more_memory_than_streams_count(dtype: str) -> None:
+    base = np.random.default_rng(3).integers(0, 200, MiB, np.uint8)
+    spec = ModelSpec((TensorSpec("w", dtype, (MiB // DTYPES[dtype].itemsize,)),))
+    place = Place(spec, 0, MiB, lambda at, size: (base[at : at + size].copy().data,))
+    new = base + np.uint8(1)
+    packed = Delta().encode((new.data,), place)  # and imports what is imported once
+    assert packed is not None
+    tracemalloc.start()
+    Delta().encode((new.data,), place)
+    encoding = tracemalloc.get_traced_memory()[1]
+    tracemalloc.reset_peak()
+    Delta().decode((packed,), place)
+    decoding = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    with_base = StreamConfig(encodings=("delta",), kept=Path("kept"))
+    chunks = (with_base.stream_bytes - StreamConfig().stream_bytes) // with_base.chunk_bytes
+    assert max(encoding, decoding) < chunks * MiB
 
 
 def test_an_unrelated_base_is_given_up() -> None:

@@ -86,7 +86,24 @@ def test_a_model_that_has_not_changed_needs_no_plain_range_to_show_the_line() ->
     assert all(bench.offer() for _ in range(1000))
 
 
-@given(rate=st.floats(1e3, 1e10), speed=st.floats(1e6, 1e10), share=st.floats(0.01, 1.0))
+def test_one_range_that_took_long_does_not_end_encoding() -> None:
+    bench = Bench(12.5 * MB)
+    bench.speed = 0.1 * MB  # its thread did not run
+    assert bench.offer()
+    bench.speed = 200.0 * MB
+    assert all(bench.offer() for _ in range(10))
+    bench.speed = 0.1 * MB
+    assert bench.offer()
+    bench.speed = 200.0 * MB
+    assert all(bench.offer() for _ in range(10))
+
+
+def test_a_processor_that_is_too_slow_for_the_line_is_found_out() -> None:
+    bench = Bench(12.5 * MB, speed=5.0 * MB)
+    assert sum(bench.offer() for _ in range(1000)) < 100
+
+
+@given(rate=st.floats(1e3, 1e10), speed=st.floats(50e6, 1e10), share=st.floats(0.01, 1.0))
 def test_a_range_is_encoded_where_that_is_sooner_even_if_nothing_overlaps(
     rate: float, speed: float, share: float
 ) -> None:

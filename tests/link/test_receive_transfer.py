@@ -21,6 +21,7 @@ from streamlink.errors import (
 )
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.send_model import send_model
+from streamlink.model.digest import digest_of
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol import frames as f
 from streamlink.protocol.frames import Attempt
@@ -84,6 +85,20 @@ def test_without_credit_given_back_a_window_arrives_and_no_more(transfer: Transf
     assert SMALL.stream.window_bytes - SMALL.stream.chunk_bytes < taken
     assert taken <= SMALL.stream.window_bytes
     assert model.stats.received_bytes == taken
+
+
+@pytest.mark.parametrize("is_hashed", [True, False])
+def test_a_chunk_of_whole_blocks_is_hashed_where_it_arrives_and_not_again(is_hashed: bool) -> None:
+    spec = float_spec(100, 2)
+    source = pattern_model(spec)
+    opened = f.Open(STREAM, Attempt(), spec.nbytes, spec.digest, 1, 4096)
+    model = announced(opened, *description(spec))
+    assert model.open(WAIT)
+    hashes = bytes(16) if is_hashed else b""  # no hash of these bytes: so it shows that it is taken
+    chunk = f.Chunk(0, 0, (memoryview(content(source)),), hashes=hashes)
+    pump_of(model).incoming([chunk], 1)
+    assert model.read_chunk(WAIT) is chunk
+    assert (model.digest != digest_of(source)) == is_hashed
 
 
 def announced(open_: f.Open, *pages: bytes, limits: Any = SMALL) -> ReceiveTransfer:

@@ -12,6 +12,7 @@ from functools import partial
 
 import pytest
 
+from streamlink.blocks import part_hashes
 from streamlink.errors import AbortCode, LocalProtocolError, StreamAborted
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
@@ -67,6 +68,17 @@ def test_pieces_of_any_size_and_number_of_views_are_written(
     assert content(store.open()) == DATA
     assert receipt.metrics == {"loss": 0.5}
     assert transfer.incoming.metrics == {"loss": 0.5}
+
+
+def test_a_chunk_of_whole_blocks_leaves_with_the_hashes_that_the_digest_has() -> None:
+    spec, chunks = float_spec(100, 2), list[f.Chunk]()  # one chunk: the last block, which is short
+    with Transfer(spec) as transfer:
+        transfer.carrier.on_leave = lambda frame: (
+            chunks.append(frame) if isinstance(frame, f.Chunk) else None
+        )
+        transfer.run(pattern_model(spec), MemoryStore().begin(spec))
+    (chunk,) = chunks
+    assert chunk.hashes == part_hashes(0, (memoryview(content(pattern_model(spec))),))
 
 
 class Cut(SendTransfer):

@@ -8,6 +8,7 @@ import xxhash
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from streamlink.blocks import part_hashes
 from streamlink.errors import ModelError
 from streamlink.extent import Extent
 from streamlink.model.digest import (
@@ -101,6 +102,38 @@ def test_the_digest_of_an_extent_does_not_depend_on_its_pieces(
     assert builder.digest() == whole.digest()
     with pytest.raises(ModelError, match="reach beyond"):
         builder.update(memoryview(b"x"))
+
+
+@given(
+    edges=st.lists(st.integers(0, len(DATA)), min_size=2, max_size=2).map(sorted),
+    cuts=st.lists(st.integers(0, len(DATA)), max_size=4),
+)
+@example(edges=[0, len(DATA)], cuts=[BLOCK_BYTES])
+@example(edges=[7, 2 * BLOCK_BYTES + 1], cuts=[BLOCK_BYTES, 2 * BLOCK_BYTES])
+@example(edges=[7, len(DATA)], cuts=[BLOCK_BYTES - 1, BLOCK_BYTES])
+def test_two_ends_that_hash_each_whole_block_once_have_the_same_digest(
+    edges: list[int], cuts: list[int]
+) -> None:
+    extent = Extent(*edges)
+    plain, sender, receiver = (DigestBuilder(SPEC, extent=extent) for _ in range(3))
+    inside = [cut for cut in cuts if extent.start < cut < extent.stop]
+    for start, stop in itertools.pairwise(sorted({*edges, *inside})):
+        view = memoryview(DATA)[start:stop]
+        plain.update(view)
+        sent = sender.update_all((view[:3], view[3:]))
+        is_whole = not ({start, stop} - {*edges, 0, BLOCK_BYTES, 2 * BLOCK_BYTES})
+        assert sent == (part_hashes(start, (view,)) if is_whole else b"")
+        assert receiver.update_hashed(len(view), part_hashes(start, (view,))) == is_whole
+        if not is_whole:
+            receiver.update(view)
+    assert plain.digest() == sender.digest() == receiver.digest()
+
+
+def test_hashes_of_bytes_beyond_the_extent_are_not_taken() -> None:
+    builder = DigestBuilder(SPEC, extent=Extent(0, 8))
+    assert not builder.update_hashed(9, bytes(16))
+    assert not builder.update_hashed(8, b"")
+    assert builder.offset == 0
 
 
 def test_the_same_bytes_in_another_extent_have_another_digest() -> None:

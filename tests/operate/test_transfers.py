@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import threading
 
 import pytest
 
+from streamlink.cli.status_text import lines_of
 from streamlink.cli.watch import how_it_ended
 from streamlink.clock import running_time
 from streamlink.link import Totals
 from streamlink.link.fetch_desk import FetchDesk
 from streamlink.operate.control import ControlError
 from streamlink.operate.status import Memory
-from streamlink.operate.transfers import ServeOperator, TransferOperator
+from streamlink.operate.transfers import (
+    FetchOperator,
+    SendOperator,
+    ServeOperator,
+    TransferOperator,
+)
 from streamlink.stores import MemoryStore
 from streamlink.transport.traffic import TrafficCounter
 from tests.link.test_oneshot import SPEC, MiB, model
@@ -96,3 +103,19 @@ def test_a_sender_that_has_left_is_not_told_as_one_that_is_received_from(streams
     operator.update("site-1", "receiving", 3, 9)
     expected = "receiving" if streams else "waiting for the next sender"
     assert operator.status()["phase"] == expected
+
+
+def test_a_sender_and_a_fetcher_tell_where_they_connect_to_and_how_far_they_are() -> None:
+    sender = SendOperator(TrafficCounter(), Memory(), lambda why: None, "10.0.0.5:8470")
+    fetcher = FetchOperator(TrafficCounter(), Memory(), lambda why: None, "10.0.0.5:8470")
+    for each in (sender, fetcher):
+        assert lines_of(each.status())[0].startswith("connecting to 10.0.0.5:8470 for ")
+    sender.update("10.0.0.5:8470", "waiting for its connection", 3, 9)
+    fetcher.update("10.0.0.5:8470", "receiving", 3, 9)
+    sent, fetched = sender.status(), fetcher.status()
+    assert (sent["sent_bytes"], sent["send_total_bytes"], sent["sending_rate"]) == (3, 9, 0)
+    assert (fetched["received_bytes"], fetched["phase"]) == (3, "connecting again")
+    line = r"waiting for its connection to 10\.0\.0\.5:8470 for \d+ s: 3 B of 9 B, 0 B/s"
+    assert re.fullmatch(line, lines_of(sent)[0])
+    for told in (sent, fetched):
+        assert "last seen at 3 of 9 bytes" in how_it_ended(told)

@@ -46,6 +46,31 @@ def test_a_slow_start_counts_as_start_and_not_as_rate() -> None:
     assert found.start_seconds == pytest.approx(0.99, abs=0.05)
 
 
+def ramp(until: float, *, begins: float = 0.75, stop: float = 4.2) -> list[tuple[float, int]]:
+    """What arrives on a line of 12.5 MB/s that takes until then to reach its rate."""
+    at, total, samples = begins, 0.0, []
+    while at < stop:
+        at += 0.02
+        total += 0.02 * 12.5e6 * min(1.0, (at - begins) / (until - begins))
+        samples.append((at, int(total)))
+    return samples
+
+
+@pytest.mark.parametrize("until", [1.0, 1.9, 2.5, 3.0])
+def test_a_start_that_takes_longer_than_a_third_is_no_part_of_the_rate(until: float) -> None:
+    samples = ramp(until)
+    found = speed_of([(samples[-1][1], samples[-1][0], samples)])
+    assert found.rate == pytest.approx(12.5e6, rel=0.04)
+
+
+def test_a_line_that_is_slower_for_a_while_later_has_the_mean_of_all() -> None:
+    steady, total = arrivals(1e6, 3.0, 60), 3 * 10**6
+    slow = [(3.0 + 0.05 * n, total + 25_000 * n) for n in range(1, 21)]
+    again = [(4.0 + 0.05 * n, total + 500_000 + 50_000 * n) for n in range(1, 41)]
+    found = speed_of([(again[-1][1], 6.0, [*steady, *slow, *again])])
+    assert found.rate == pytest.approx(3.5e6 / 4, rel=0.03)
+
+
 def test_what_the_other_direction_does_not_share_is_left_out() -> None:
     # Alone again after 2 s: twice the rate.
     beside = arrivals(5e5, 2.0, 40)

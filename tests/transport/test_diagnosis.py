@@ -58,11 +58,11 @@ def test_an_alert_is_told_in_the_words_of_tls() -> None:
 
 
 def test_one_that_ends_the_connection_is_told_apart_from_one_that_is_not_there() -> None:
-    assert "ends the connection within the TLS handshake" in found(None, TLS).what
+    assert "closes the connection during the TLS handshake" in found(None, TLS).what
 
 
 def test_a_plain_client_learns_from_an_alert_that_the_server_speaks_tls() -> None:
-    assert "it speaks TLS and no plain text" in found(ALERT + b"\x28", SecurityConfig()).what
+    assert "it takes TLS only" in found(ALERT + b"\x28", SecurityConfig()).what
     with answering(b"\0\0\0\4\0\0\0\0\0") as address:
         assert diagnose(address, SecurityConfig()) is None
 
@@ -70,9 +70,9 @@ def test_a_plain_client_learns_from_an_alert_that_the_server_speaks_tls() -> Non
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (b"SSH-2.0-OpenSSH_9.6\r\n", "as an SSH server does (b'SSH-2.0-OpenSSH_9.6"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "as a web server does"),
-        (b"* OK IMAP4 ready\r\n", "otherwise (b'* OK IMAP4"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "an SSH server (it answers b'SSH-2.0-OpenSSH_9.6"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "something else listens there: a web server"),
+        (b"* OK IMAP4 ready\r\n", "it does not speak HTTP/2 (it answers b'* OK IMAP4"),
     ],
 )
 def test_a_plain_client_learns_which_other_program_answers(answer: bytes, said: str) -> None:

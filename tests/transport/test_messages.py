@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 
 import pytest
 import xxhash
@@ -15,7 +16,7 @@ from streamlink.errors import AbortCode, RemoteProtocolError
 from streamlink.extent import Extent
 from streamlink.protocol import frames as f
 from streamlink.protocol.frames import Chunk
-from streamlink.transport import chunks, messages
+from streamlink.transport import messages
 from streamlink.transport._generated import streamlink_pb2 as pb
 from streamlink.transport.chunks import CHUNK_HEADER_BYTES
 from streamlink.transport.framing import DamagedFrame
@@ -93,16 +94,33 @@ def test_a_payload_begins_at_an_aligned_place_and_is_read_in_place(nbytes: int) 
 
 
 def test_the_hash_is_the_one_the_contract_describes() -> None:
-    chunk = a_chunk(5)
     header = struct.pack("<QQIII", 3, 4096, 14, 1, 5)
-    expected = xxhash.xxh3_64_intdigest(header + bytes(range(5)), seed=7)
-    assert chunks.chunk_hash(chunk, chunk.payload, 7) == expected
+    parts = xxhash.xxh3_128_digest(bytes(range(5)))
+    expected = xxhash.xxh3_64_intdigest(header + parts, seed=7)
+    assert hash_in(messages.encode_transfer(a_chunk(5), 7)) == expected
+
+
+@pytest.mark.parametrize("encoding", [0, 1])
+def test_a_payload_is_hashed_in_parts_that_end_where_the_blocks_of_the_model_end(
+    encoding: int,
+) -> None:
+    chunk = a_chunk((2 << 20) + 5, offset=(1 << 20) - 3, encoding=encoding)
+    body = b"".join(chunk.payload)
+    ends = (0, 3, (1 << 20) + 3, (2 << 20) + 3, len(body))
+    parts = [xxhash.xxh3_128_digest(body[start:end]) for start, end in pairwise(ends)]
+    header = struct.pack("<QQIII", 3, chunk.offset, chunk.nbytes, encoding, len(body))
+    expected = xxhash.xxh3_64_intdigest(header + b"".join(parts), seed=7)
+    assert hash_in(messages.encode_transfer(chunk, 7)) == expected
+
+
+def hash_in(raw: bytes) -> int:
+    return int(pb.TransferFrame.FromString(raw).chunk.hash)
 
 
 def test_a_chunk_laid_out_otherwise_may_have_been_any_frame() -> None:
     chunk = a_chunk(100)
     with pytest.raises(DamagedFrame, match="may have been a chunk"):
-        decoded(by_protobuf(chunk, chunks.chunk_hash(chunk, chunk.payload, 7)))
+        decoded(by_protobuf(chunk, hash_in(messages.encode_transfer(chunk, 7))))
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, 100])

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from streamlink.blocks import part_hashes
 from streamlink.errors import AbortCode
 from streamlink.protocol.frames import Chunk
 from streamlink.transport import chunks, messages
@@ -80,4 +81,5 @@ def test_plain_protobuf_reads_a_chunk_that_was_written_by_hand(name: str) -> Non
     assert (found.sequence, found.offset) == (chunk.sequence, chunk.offset)
     assert (found.nbytes, found.encoding) == (chunk.nbytes, chunk.encoding)
     assert found.payload == b"".join(chunk.payload)
-    assert found.hash == chunks.chunk_hash(chunk, chunk.payload, STREAM)
+    parts = part_hashes(chunk.offset, chunk.payload)
+    assert found.hash == chunks.chunk_hash(chunk, parts, STREAM)

@@ -31,6 +31,8 @@ class Peer:
         missing: returns why it cannot run on this machine; empty: it can.
         has_data_port: whether the port above the one that is dialed belongs to it, too.
         caveat: what its figures leave out, for the table.
+        is_own: whether it is a way of streamlink's own that has no counterpart in other peers; the
+            plan ``peers`` is without it.
     """
 
     names: dict[str, str]
@@ -40,6 +42,7 @@ class Peer:
     missing: Callable[[], str] = str
     has_data_port: bool = False
     caveat: str = ""
+    is_own: bool = False
     module: str = ""
 
 

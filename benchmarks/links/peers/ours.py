@@ -18,7 +18,7 @@ def receive(end: End) -> None:
     streamlink.tune_allocator()
     end.base()
     model = end.target()
-    streamlink.receive(model, end.address, config=_config(end), on_listening=end.listening)
+    streamlink.receive(model, end.address, config=link_config(end), on_listening=end.listening)
     end.finished(model)
 
 
@@ -31,14 +31,18 @@ def send(end: End) -> None:
     model = end.source()
     end.wait_for_go()
     began_at = time.monotonic()
-    receipt = streamlink.send(model, end.address, config=_config(end))
+    receipt = streamlink.send(model, end.address, config=link_config(end))
     connecting = time.monotonic() - began_at - receipt.seconds
     end.finished(model, connecting_seconds=connecting)
 
 
-def _config(end: End) -> Any:
+def link_config(end: End, **stream: Any) -> Any:
+    """Return the settings of an end: the defaults, but for what is given of ``stream``."""
     import streamlink
 
     # The peers send plain text, too; on the loopback that is streamlink's default.
     is_here = end.host.startswith("127.")
-    return streamlink.LinkConfig(security=streamlink.SecurityConfig(insecure=not is_here))
+    return streamlink.LinkConfig(
+        stream=streamlink.StreamConfig(**stream),
+        security=streamlink.SecurityConfig(insecure=not is_here),
+    )

@@ -159,7 +159,7 @@ def unreachable(authority: Authority, other: Authority) -> dict[str, tuple[LinkC
         ),
         "wrong name": (authority.site(**soon, server_name="else.test"), "Hostname mismatch"),
         "no certificate": (secured(**soon, ca=there / "ca.pem"), "asks for a certificate"),
-        "plain text": (secured(**soon), "it speaks TLS and no plain text"),
+        "plain text": (secured(**soon), "it takes TLS only"),
         "other's certificate": (
             other.site(**soon, ca=there / "ca.pem"),
             "it does not accept .*certificate.pem",
@@ -187,7 +187,7 @@ def test_who_speaks_tls_to_a_server_of_plain_text_is_told_so(authority: Authorit
             lambda: federation.link("site-1", config=authority.site(connect_timeout=1.5)),
             ConnectFailed,
         )
-    assert "what is there does not speak TLS (wrong version number)" in told
+    assert "something listens there, but does not speak TLS (wrong version number)" in told
 
 
 @pytest.mark.parametrize("case", ["plain text", "other's certificate", "wrong name"])

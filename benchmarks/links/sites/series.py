@@ -1,0 +1,99 @@
+"""Runs what is left of a plan of the two-site job, and keeps each run as soon as it is known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from benchmarks.links.kept import append
+from benchmarks.links.lines import Line
+from benchmarks.links.sites.cases import Probed, SiteCase, SiteRun
+from benchmarks.links.sites.plans import SitePlan, lines_of, plan_seconds
+
+__all__ = ["MEASURED", "left_to_do", "run_plan", "summary"]
+
+SHOWING = ("command", "page", "pictures", "plans", "report", "seed", "series", "tables")
+USED = ("lines", "loopback", "payload", "places", "relaying")
+MEASURED = (
+    ":(top)streamlink",
+    ":(top)benchmarks/links/sites",
+    *(f":(top)benchmarks/links/{name}.py" for name in USED),
+    *(f":(top)benchmarks/{name}.py" for name in ("lanes", "pipes", "processes", "relay", "worker")),
+    *(f":(top,exclude)benchmarks/links/sites/{name}.py" for name in SHOWING),
+)
+"""What a run depends on, as git's paths."""
+
+RunCase = Callable[[SiteCase, dict[str, Probed]], SiteRun]
+ProbeLines = Callable[[Mapping[str, Line], float], dict[str, Probed]]
+
+
+class Counting(Protocol):
+    """What a series asks of its checkout; ``integrations.kept.Checkout`` is it."""
+
+    @property
+    def where(self) -> str:
+        """The kind of this machine."""
+
+    def counts(self, outcome: SiteRun) -> bool:
+        """Tell whether an earlier run used the code that would run now."""
+
+
+def left_to_do(plan: SitePlan, known: Iterable[SiteRun], here: Counting) -> list[SiteCase]:
+    """Return the runs that are not known yet, interleaved. A case that failed is not run again."""
+    have = [run for run in known if run.where == here.where and here.counts(run)]
+    times = Counter(run.case for run in have)
+    failed = {run.case for run in have if run.error}
+    return [case for number in range(plan.runs) for case in plan.cases
+            if times[case] <= number and case not in failed]  # fmt: skip
+
+
+def run_plan(
+    plan: SitePlan,
+    path: Path,
+    known: Iterable[SiteRun],
+    here: Counting,
+    *,
+    run_case: RunCase,
+    probe_lines: ProbeLines,
+    tell: Callable[[str], object],
+) -> None:
+    """Probe the lines of what is left, then run it.
+
+    Raises:
+        OSError: a line cannot be had on this machine.
+        WorkerFailed: a probe failed: without it there are no settings.
+    """
+    to_do = left_to_do(plan, known, here)
+    left = plan_seconds(to_do, plan) / 60
+    tell(f"{len(to_do)} of {len(plan.cases) * plan.runs} runs to do, about {left:.0f} minutes")
+    probed: dict[tuple[Line, Line], dict[str, Probed]] = {}
+    for at, case in enumerate(to_do):
+        lines = (case.near, case.far)
+        if lines not in probed:
+            tell(f"the probe: {case.near} and {case.far}")
+            probed[lines] = probe_lines(lines_of(case), plan.probe_seconds)
+            for name, found in probed[lines].items():
+                tell(f"  {name}: {_found(found)}")
+        left = plan_seconds(to_do[at:], plan) / 60
+        tell(f"[{at + 1}/{len(to_do)}, {left:.0f} minutes left] {case}")
+        run = run_case(case, probed[lines])
+        append(path, run)
+        tell(f"  {summary(run)}")
+
+
+def summary(run: SiteRun) -> str:
+    """Return one line of what a run showed."""
+    if run.error:
+        return f"failed: {run.error}"
+    peaks = [f"{name} +{each.over_base_bytes / 2**20:.0f} MiB" for name, each in run.used.items()]
+    rounds = ", ".join(f"{seconds:.1f}" for seconds in run.round_seconds)
+    return f"{run.seconds:.1f} s (rounds {rounds}), {', '.join(peaks)}"
+
+
+def _found(found: Probed) -> str:
+    rates = f"down {found.down * 8e-6:.4g}, up {found.up * 8e-6:.4g} Mbit/s"
+    settings = ", ".join(f"{name.partition('.')[2]} {value:g}"
+                         for name, value in found.settings.items())  # fmt: skip
+    return f"{rates}, {found.round_trip * 1e3:.1f} ms; {settings}"

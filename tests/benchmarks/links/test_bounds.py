@@ -1,0 +1,82 @@
+"""A peer that does not end, and a plan that takes too long, cost a bounded time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from benchmarks.links.cases import Accuracy, Case, Run
+from benchmarks.links.kept import read
+from benchmarks.links.measuring import limit_seconds, measure
+from benchmarks.links.plans import Plan, What, plan_of
+from benchmarks.links.series import run_plan
+from tests.benchmarks.links.cases import case_of, run_of
+from tests.benchmarks.links.test_series import Here
+
+SLOW, OURS = case_of("Flower, message"), case_of()
+
+
+@dataclass
+class Measuring:
+    """Measures nothing; each run takes an hour by ``clock``, and some never end."""
+
+    stuck: tuple[Case, ...] = ()
+    done: list[Case] = field(default_factory=list)
+    hours: Iterator[int] = field(default_factory=count)
+
+    def measure(self, case: Case, accuracy: Accuracy | None) -> Run:
+        self.done.append(case)
+        return run_of(case, error="TimedOut: 3 MiB had entered" if case in self.stuck else "")
+
+    def go(self, plan: Plan, path: Path, is_late: bool = False) -> list[Run]:
+        clock = (lambda: 3600.0 * next(self.hours)) if is_late else (lambda: 0.0)
+        return run_plan(
+            plan, path, read(path), Here(), measure=self.measure,
+            measure_line=lambda line, seconds: Accuracy(0.0, 0.0, 1e9, seconds), clock=clock,
+        )  # fmt: skip
+
+
+def test_a_case_that_timed_out_is_not_tried_again_and_that_is_kept(tmp_path: Path) -> None:
+    measuring, path = Measuring(stuck=(SLOW,)), tmp_path / "raw.jsonl"
+    measuring.go(Plan((SLOW, OURS), runs=3), path)
+    assert measuring.done == [SLOW, OURS, OURS, OURS]
+    errors = [run.error for run in read(path) if run.case == SLOW]
+    assert errors == [
+        "TimedOut: 3 MiB had entered",
+        *["not tried again: TimedOut: 3 MiB had entered"] * 2,
+    ]
+    again = Measuring()
+    again.go(Plan((SLOW, OURS), runs=3), path)
+    assert again.done == []
+
+
+def test_a_plan_that_is_late_repeats_nothing_but_tries_everything(tmp_path: Path) -> None:
+    measuring, path = Measuring(), tmp_path / "raw.jsonl"
+    plan = Plan((SLOW, OURS), runs=3)
+    measuring.go(plan, path, is_late=True)
+    assert measuring.done == [SLOW, OURS]
+    measuring.go(plan, path)  # the same command does the rest
+    assert len(read(path)) == 6
+
+
+def test_a_plan_of_the_record_is_kept_to_two_hours() -> None:
+    assert plan_of(What.peers, ["streamlink"]).most_seconds == 120 * 60
+
+
+def test_no_transfer_of_the_record_may_take_longer_than_ten_minutes() -> None:
+    cases = plan_of(What.peers, ["streamlink"]).cases
+    assert max(map(limit_seconds, cases)) < 600
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_transfer_that_does_not_end_is_reported_with_how_far_it_came() -> None:
+    run = measure(case_of("streamlink", "200KiB", mib=64), limit=lambda case: 2.0)
+    assert run.error.startswith("TimedOut: the receive end has not ended in 2 s; ")
+    assert "MiB had entered the line by then" in run.error
+    assert "of a model of 64 MiB" in run.error

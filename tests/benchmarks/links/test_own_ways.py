@@ -1,0 +1,93 @@
+"""streamlink's encodings and its computed models, moved by real processes over a real line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.links.kept import read
+from benchmarks.links.measuring import measure
+from benchmarks.links.payload import Payload, digest, to_bf16
+from benchmarks.links.peers import found
+from benchmarks.links.peers.ours_computed import computed
+from benchmarks.links.plans import COMPUTED, What, encoded_cases, large_plan, plan_of
+from benchmarks.links.series import left_to_do, seconds_left
+from tests.benchmarks.links.test_measuring import links
+from tests.benchmarks.links.test_series import Here
+
+MIB, GB = 1 << 20, 10**9
+
+
+def test_bf16_rounds_to_the_nearest_and_ties_to_even() -> None:
+    values = np.array([1.0, 1.0 + 2**-8, 1.0 + 3 * 2**-8, -1.0 - 2**-7], np.float32)
+    assert to_bf16(values).tolist() == [1.0, 1.0, 1.0 + 2**-6, -1.0 - 2**-7]
+
+
+def test_weights_are_small_numbers_of_either_kind() -> None:
+    for kind, item in (("weights, F32", 4), ("weights, BF16", 2)):
+        payload = Payload(MIB, 4, kind)  # type: ignore[arg-type]
+        model = payload.model()
+        assert sum(each.nbytes for each in model.values()) == MIB
+        assert model["layer_0000"].itemsize == item
+        assert 0.019 < float(model["layer_0000"].astype(np.float32).std()) < 0.021
+        assert digest(model) == digest(payload.model())
+
+
+def test_a_computed_model_has_the_same_bytes_wherever_it_is_cut() -> None:
+    payload = Payload(8 * MIB, 2, "computed")
+    whole = b"".join(computed(payload).read(0, payload.size_bytes))
+    pieces = [b"".join(computed(payload).read(at, 99_999)) for at in range(0, 2 * MIB, 99_999)]
+    assert whole.startswith(b"".join(pieces))
+    blocks = {whole[at : at + (1 << 16)] for at in range(0, len(whole), 1 << 16)}
+    assert len(blocks) == len(whole) >> 16
+
+
+def test_the_plan_of_peers_is_without_our_own_ways() -> None:
+    own = {name for name, (peer, _) in found().items() if peer.is_own}
+    assert own == {"streamlink, planes", "streamlink, auto", "streamlink, bf16", COMPUTED}
+    assert own - {COMPUTED} <= {case.peer for case in plan_of(What.links, []).cases}
+
+
+def test_the_large_plan_has_models_of_1_to_128_gb_and_says_how_long_that_takes() -> None:
+    plan = large_plan()
+    assert [case.payload.size_bytes // GB for case in plan.cases] == [1, 4, 16, 64, 128]
+    left = seconds_left(left_to_do(plan, [], Here()), [])
+    assert plan.runs * 213 <= left < 3600
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("case", encoded_cases("200Mbit,2ms", 1), ids=str)
+def test_a_model_of_weights_arrives_and_encodings_send_less(case: object) -> None:
+    from benchmarks.links.cases import Case
+
+    assert isinstance(case, Case)
+    run = measure(case)
+    assert not run.error
+    assert run.wire_bytes is not None
+    share = run.wire_bytes / case.payload.size_bytes
+    most = {"streamlink, planes": 0.97, "streamlink, bf16": 0.55}
+    assert share < most.get(case.peer, 1.05)
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_computed_models_are_kept_and_shown_beside_the_others(tmp_path: Path) -> None:
+    done = links("links", "--large", "--small", "--size", "4MB", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Computed models over loopback" in done.stdout
+    [run] = read(tmp_path / "links.jsonl")
+    assert (run.case.peer, run.case.payload.size_bytes, run.error) == (COMPUTED, 4 * 10**6, "")
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_large_models_are_for_links(tmp_path: Path) -> None:
+    done = links("peers", "--large", folder=tmp_path)
+    assert done.returncode == 2
+    assert "--large is for links" in " ".join(done.stderr.replace("│", " ").split())
