@@ -21,8 +21,7 @@ from streamlink.encodings.codec import Place
 from streamlink.encodings.delta import Delta
 from streamlink.encodings.planes import Planes
 from streamlink.encodings.zstd import Zstd
-from streamlink.model.payloads import as_bytes_view
-from streamlink.model.spec import DTYPES, ModelSpec, TensorSpec
+from streamlink.model import ModelSpec, TensorSpec
 
 __all__ = ["CASES", "WAYS", "Case", "Measured", "measure", "run"]
 
@@ -87,14 +86,14 @@ def measure(case: Case, nbytes: int) -> Measured:
     """Encode a model in chunks as it travels, in each way; decode what ``delta`` made of it."""
     base, new = _models(case, nbytes)
     spec = ModelSpec((TensorSpec("w", case.dtype, base.shape),))
-    old = as_bytes_view(base)
+    old = _bytes_of(base)
     codec, clock = Delta(), time.process_time
     encoded = dict.fromkeys(("delta", *WAYS), 0)
     encoding = decoding = 0.0
     for at in range(0, spec.nbytes, CHUNK):
         size = min(CHUNK, spec.nbytes - at)
         place = Place(spec, at, size, lambda start, count: (old[start : start + count],))
-        payload = (as_bytes_view(new)[at : at + size],)
+        payload = (_bytes_of(new)[at : at + size],)
         began = clock()
         packed = codec.encode(payload, place)
         encoding += clock() - began
@@ -114,7 +113,7 @@ def measure(case: Case, nbytes: int) -> Measured:
 
 def _models(case: Case, nbytes: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return a base and what became of it."""
-    rng, dtype = np.random.default_rng(SEED), DTYPES[case.dtype]
+    rng, dtype = np.random.default_rng(SEED), TensorSpec("w", case.dtype, ()).numpy_dtype
 
     def weights() -> npt.NDArray[Any]:
         drawn = rng.standard_normal(nbytes // dtype.itemsize, np.float32) * np.float32(DEVIATION)
@@ -141,8 +140,12 @@ def _planes(values: Integers) -> int:
     """Return the length of integers in byte planes, packed by zstd (bytes)."""
     spec = ModelSpec((TensorSpec("w", f"U{8 * values.itemsize}", values.shape),))
     place = Place(spec, 0, values.nbytes)
-    packed = Planes().encode((as_bytes_view(values),), place)
+    packed = Planes().encode((_bytes_of(values),), place)
     return values.nbytes if packed is None else packed.nbytes
+
+
+def _bytes_of(values: Integers) -> memoryview:
+    return memoryview(np.ascontiguousarray(values).reshape(-1).view(np.uint8))
 
 
 def _zigzag(values: Integers) -> Integers:
@@ -160,7 +163,7 @@ def _ordered(values: Integers) -> Integers:
 
 WAYS: dict[str, Callable[[Integers, Integers], int]] = {
     "planes": lambda new, old: _planes(new),
-    "xor, zstd": lambda new, old: Zstd().pack(as_bytes_view(new ^ old)).nbytes,
+    "xor, zstd": lambda new, old: Zstd().pack(_bytes_of(new ^ old)).nbytes,
     "xor, planes": lambda new, old: _planes(new ^ old),
     "difference, planes": lambda new, old: _planes(new - old),
     "zigzag, planes": lambda new, old: _planes(_zigzag(new - old)),

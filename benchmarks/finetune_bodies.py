@@ -18,7 +18,6 @@ from torch.nn import functional
 
 import streamlink
 from benchmarks.worker import Port
-from streamlink.model.digest import digest_of
 from streamlink.stores import MemoryStore
 
 __all__ = ["client", "serve"]
@@ -108,7 +107,7 @@ def serve(
     port.tell(
         "ran",
         moved=moved,
-        digest=digest_of(store.open()),
+        digest=streamlink.digest_of(store),
         losses=[report.metrics["loss"] for report in reports],
         failures=[report.failures for report in reports if report.failures],
     )

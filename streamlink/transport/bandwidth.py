@@ -31,6 +31,7 @@ __all__ = [
     "ProcessBandwidth",
     "bandwidth_facts",
     "change_bandwidth",
+    "forget_bandwidth",
     "join_bandwidth",
     "open_bandwidth",
 ]
@@ -310,11 +311,14 @@ def change_bandwidth(text: str) -> BandwidthFacts:
     return _process.change(text)
 
 
-def _begin_again() -> None:
-    """In a forked child: no stream of its parent moves here."""
+def forget_bandwidth() -> None:
+    """Begin without a limit, and with nobody that shares one: what moved before is not of here.
+
+    In a forked child, in which no stream of its parent moves.
+    """
     global _process
     _process = OneBandwidth()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_again)
+    os.register_at_fork(after_in_child=forget_bandwidth)

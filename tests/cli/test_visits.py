@@ -19,13 +19,13 @@ from streamlink.config import JobConfig
 from streamlink.errors import Cancelled
 from streamlink.link import bandwidth_facts, change_bandwidth
 from streamlink.operate.control import ControlServer, ask, control_paths
-from streamlink.transport import bandwidth
+from streamlink.transport.bandwidth import forget_bandwidth
 
 
 @pytest.fixture(autouse=True)
-def one_bandwidth(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_bandwidth() -> None:
     # Not that of this process: other tests may have left a server that is still closing.
-    monkeypatch.setattr(bandwidth, "_process", bandwidth.OneBandwidth())
+    forget_bandwidth()
 
 
 def program(question: Mapping[str, Any]) -> Mapping[str, Any]:

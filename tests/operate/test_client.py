@@ -12,13 +12,13 @@ from streamlink.operate.client import ClientOperator
 from streamlink.operate.control import ControlError
 from streamlink.operate.status import Memory
 from streamlink.rounds.report import ClientProgress
-from streamlink.transport import bandwidth
+from streamlink.transport.bandwidth import forget_bandwidth
 
 
 @pytest.fixture(autouse=True)
-def one_bandwidth(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_bandwidth() -> None:
     # Not that of this process: other tests may have left a server that is still closing.
-    monkeypatch.setattr(bandwidth, "_process", bandwidth.OneBandwidth())
+    forget_bandwidth()
 
 
 def an_operator(stopped: list[str], *progress: ClientProgress) -> ClientOperator:
