@@ -145,7 +145,7 @@ def _planes(values: Integers) -> int:
 
 
 def _bytes_of(values: Integers) -> memoryview:
-    return memoryview(np.ascontiguousarray(values).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
 
 
 def _zigzag(values: Integers) -> Integers:

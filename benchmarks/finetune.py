@@ -15,7 +15,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -44,12 +44,14 @@ class Plan:
         network: words, width, layers and heads.
         rounds: of the job (count). steps: of each client in each round (count).
         bandwidth: of each client's line, each way (bytes per second).
+        stream: settings of streams, plain and with auto.
     """
 
     network: dict[str, int]
     rounds: int = 5
     steps: int = 20
     bandwidth: float = 12.5 * MB
+    stream: dict[str, Any] = field(default_factory=dict)
 
 
 FULL = Plan({"words": 20_000, "width": 768, "layers": 12, "heads": 12})  # 100 M parameters
@@ -131,7 +133,7 @@ def measure(plan: Plan, learning_rate: float, is_auto: bool) -> Ran:
         folder = Path(workers.enter_context(tempfile.TemporaryDirectory(prefix="streamlink-")))
 
         def started(body: str, name: str, **facts: Any) -> Worker:
-            stream = _stream(folder / name) if is_auto else {}
+            stream = plan.stream | (_stream(folder / name) if is_auto else {})
             facts |= {"network": plan.network, "stream": stream}
             worker = Worker(f"benchmarks.finetune_bodies:{body}", facts, name=name)
             return workers.enter_context(worker)

@@ -124,6 +124,7 @@ def test_after_its_first_way_a_model_travels_as_differences(
     assert len(kept.versions("server")) == 2, "the model, and the one before it"
 
 
+@pytest.mark.slow
 def test_a_streaming_executor_sends_differences_from_the_round_before(tmp_path: Path) -> None:
     def scale(tensor: TensorSpec, start: int, values: Array) -> Array:
         return values * FACTOR if tensor.name == "w" else values
@@ -135,6 +136,7 @@ def test_a_streaming_executor_sends_differences_from_the_round_before(tmp_path: 
     assert max(kept.shares(1, "sent") + kept.shares(1, "received")) < SMALL_SHARE
 
 
+@pytest.mark.slow
 def test_only_what_is_wanted_back_is_compared_with_the_whole_model(tmp_path: Path) -> None:
     kept = Kept(tmp_path, part=["w"])
     np.testing.assert_array_equal(kept.run()["w"], after(3))
@@ -149,6 +151,7 @@ def test_a_restart_of_both_ends_costs_no_base(tmp_path: Path) -> None:
     assert max(kept.shares(0, "sent") + kept.shares(0, "received")) < SMALL_SHARE
 
 
+@pytest.mark.slow
 def test_clients_that_are_not_asked_each_time_need_more_versions(tmp_path: Path) -> None:
     for most, is_small in ((1, False), (3, True)):
         kept = Kept(tmp_path / str(most), min_clients=1)
@@ -173,6 +176,7 @@ def test_a_version_that_was_damaged_meanwhile_is_not_used(tmp_path: Path) -> Non
     assert max(kept.shares(0, "received")) < SMALL_SHARE, "the new one is a base again"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["clients", "server"])
 def test_a_version_that_is_changed_under_a_job_never_gives_a_wrong_model(
     tmp_path: Path, end: str, caplog: pytest.LogCaptureFixture
@@ -201,6 +205,7 @@ def test_a_version_that_is_changed_under_a_job_never_gives_a_wrong_model(
         assert "a version that it was a difference from was changed" in caplog.text
 
 
+@pytest.mark.slow
 def test_where_one_end_keeps_nothing_models_travel_whole(tmp_path: Path) -> None:
     for end in ("server", "clients"):
         kept = Kept(tmp_path / end, num_rounds=2)

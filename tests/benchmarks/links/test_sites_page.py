@@ -24,6 +24,7 @@ SITES = [site_run(site_case(each)) for each in VARIANTS]
 
 
 @pytest.mark.slow  # matplotlib
+@pytest.mark.slow
 def test_a_page_has_the_times_of_each_encoding_and_the_use_of_each_variant(tmp_path: Path) -> None:
     files = Files(tmp_path, "sites")
     write(files, SITES)
@@ -33,6 +34,7 @@ def test_a_page_has_the_times_of_each_encoding_and_the_use_of_each_variant(tmp_p
     assert "around 2300 seconds" in html
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_the_page_of_lines_has_parts_for_sites_encodings_and_sizes(tmp_path: Path) -> None:
     files = Files(tmp_path, "links")
