@@ -237,11 +237,11 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         if self._digest is None:
             self._digest = self._new_digest()
         # Hashed already, when it arrived; else again: it does not consist of whole blocks.
-        if self._digest.update_hashed(chunk.nbytes, chunk.hashes):
-            return
-        for view in chunk.payload:
-            self._digest.update(view)
-            if self._kept is not None:
+        if not self._digest.update_hashed(chunk.nbytes, chunk.hashes):
+            for view in chunk.payload:
+                self._digest.update(view)
+        if self._kept is not None:
+            for view in chunk.payload:
                 self._kept.add(view)
 
     def _hear(self, event: Event | None) -> None:

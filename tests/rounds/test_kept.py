@@ -58,7 +58,7 @@ class Kept:
     """A job whose server and clients keep versions under ``folder``."""
 
     def __init__(self, folder: Path, **rules: Any) -> None:
-        self.folder, self.rules = folder, {"num_rounds": 3, **rules}
+        self.folder, self.rules = folder, {"num_rounds": 3, "min_clients": 1, **rules}
         self.seen: Seen = []
         self.port = 0
         self.server: dict[str, Any] = {}
@@ -122,6 +122,20 @@ def test_after_its_first_way_a_model_travels_as_differences(
         assert max(shares) < SMALL_SHARE, (number, direction, shares)
     assert len(kept.versions("clients")) == 2, "one of each client"
     assert len(kept.versions("server")) == 2, "the model, and the one before it"
+
+
+def test_chunks_of_whole_blocks_are_kept_too(tmp_path: Path) -> None:
+    """Those are hashed once, when they arrive, and the digest never sees their bytes."""
+    kept = Kept(tmp_path, num_rounds=2)
+    kept.arrays = {"w": np.arange(3 << 18, dtype="<f4")}
+    sizes = {"chunk_bytes": 1 << 20, "min_chunk_bytes": 1 << 20, "window_bytes": 4 << 20,
+             "initial_window_bytes": 4 << 20}  # fmt: skip
+    kept.server = kept.clients = sizes
+    kept.run(1)
+    kept_by_client, *others = kept.versions("clients")
+    assert not others
+    assert kept_by_client.stat().st_size == 4096 + (3 << 20)
+    assert max(kept.shares(0, "received") + kept.shares(1, "sent")) < SMALL_SHARE
 
 
 @pytest.mark.slow
