@@ -110,7 +110,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Repeat all tests, round after round, each with the time limit of this run."""
     for item in items:
-        item.own_markers = [each for each in item.own_markers if each.name != "timeout"]
+        for node in item.listchain():  # that of its module, too
+            node.own_markers = [each for each in node.own_markers if each.name != "timeout"]
     times = json.loads(Path(os.environ[_REPEATED]).read_text("utf-8"))
     items[:] = [each for turn in range(_ROUNDS) for each in items if turn < times[each.nodeid]]
 
