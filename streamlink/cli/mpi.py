@@ -14,8 +14,8 @@ import typer
 from streamlink import logs
 from streamlink.allocator import tune_allocator
 from streamlink.cli.checks import check_metrics, check_report, check_visiting
-from streamlink.cli.command import Common, a_job, command, in_words
-from streamlink.cli.errors import CommandError
+from streamlink.cli.command import Common, a_job, command, in_words, is_servers_word
+from streamlink.cli.errors import CommandError, JobFailed
 from streamlink.cli.job_server import ServerOptions, serve_job
 from streamlink.cli.jobs import (
     Best,
@@ -183,9 +183,23 @@ def _visit(
             for name, each in work.items()
         ]
         begun()
-        with a_job(), ThreadPoolExecutor(len(clients)) as pool:
+        with _own_failures(), a_job(), ThreadPoolExecutor(len(clients)) as pool:
             for end in [pool.submit(client.run) for client in clients]:
                 end.result()
+
+
+@contextmanager
+def _own_failures() -> Iterator[None]:
+    """Let the exit code of this process say nothing of a failure that is the server's.
+
+    ``mpiexec`` ends with the bitwise or of the exit codes of all its processes. After a Ctrl-C that
+    the server heard of first, the 1 of a client would make 131, which means nothing, of the 130.
+    """
+    try:
+        yield
+    except JobFailed as error:
+        if not is_servers_word(error):
+            raise
 
 
 def _log_apart(common: Common, name: str) -> None:

@@ -22,7 +22,8 @@ from tests.support.mpi import mpiexec, require_mpi4py
 SIZE = 300_000  # elements of each of two tensors: a few chunks
 
 TASKS = """
-import sys, threading
+import sys, threading, time
+from pathlib import Path
 import numpy as np
 import streamlink
 
@@ -33,6 +34,12 @@ def hang(tensor, start, values):
     if start > 0:
         print("in the middle", file=sys.stderr, flush=True)
         threading.Event().wait()
+    return values
+
+def wait(tensor, start, values):
+    print("in the middle", file=sys.stderr, flush=True)
+    while not Path("go on").exists():
+        time.sleep(0.01)
     return values
 
 def only_first(name):
@@ -176,3 +183,14 @@ def test_a_check_begins_no_job(place: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert result.exit_code == 2
     assert "tasks.py has no function 'absent'" in result.stderr
     assert not (place / "m.rounds.json").exists()
+
+
+@pytest.mark.processes
+def test_the_exit_code_is_the_servers_where_only_the_server_was_interrupted(place: Path) -> None:
+    with Command(job(3, "--task", "tasks.py:wait"), place) as running:
+        running.until("in the middle")
+        os.kill(ranks_of(running)[0].pid, signal.SIGINT)
+        running.until("stopped")
+        (place / "go on").touch()
+        assert running.end() == 128 + signal.SIGINT, running.log
+    assert "error" not in running.log
