@@ -30,10 +30,10 @@ def run(script: str, folder: Path, clients: int, *options: str) -> subprocess.Co
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("clients", [1, 3])
 def test_the_number_of_clients_comes_from_the_environment_and_the_analysis_follows(
-    tmp_path: Path, clients: int
+    tmp_path: Path,
 ) -> None:
+    clients = 1  # without the environment there are 2
     done = run("llm.sh", tmp_path, clients, "--rounds", "1", "--no-plots")
     assert done.returncode == 0, done.stdout + done.stderr
     (folder,) = (tmp_path / "llm").iterdir()
