@@ -24,7 +24,7 @@ from streamlink.config import JobConfig
 from streamlink.errors import AbortCode, Cancelled, StreamAborted, StreamlinkError
 from streamlink_fl import signals
 
-__all__ = ["Common", "a_job", "command", "in_words", "is_servers_word"]
+__all__ = ["Common", "a_job", "command", "in_words", "only_server_failed"]
 
 logger = logging.getLogger("streamlink.command")
 
@@ -177,7 +177,7 @@ def in_words(log_level: str, in_json: bool, *, site: str, is_child: bool) -> Ite
     except (StreamlinkError, ValidationError, OSError, KeyboardInterrupt) as error:
         if log_level.lower() == "debug":
             logger.debug("the command ended early", exc_info=True)
-        if is_child and is_servers_word(error):
+        if is_child and only_server_failed(error):
             pass  # the server shares this terminal and has reported it
         elif not isinstance(error, KeyboardInterrupt | Cancelled):
             who = f"{site}: " if site else ""
@@ -188,7 +188,7 @@ def in_words(log_level: str, in_json: bool, *, site: str, is_child: bool) -> Ite
         raise typer.Exit(exit_code(error)) from None
 
 
-def is_servers_word(error: BaseException) -> bool:
+def only_server_failed(error: BaseException) -> bool:
     """Tell whether a client failed only because its server failed."""
     cause = error.__cause__
     return isinstance(cause, StreamAborted) and cause.by_peer and cause.code is AbortCode.CANCELLED

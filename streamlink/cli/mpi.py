@@ -14,7 +14,7 @@ import typer
 from streamlink import logs
 from streamlink.allocator import tune_allocator
 from streamlink.cli.checks import check_metrics, check_report, check_visiting
-from streamlink.cli.command import Common, a_job, command, in_words, is_servers_word
+from streamlink.cli.command import Common, a_job, command, in_words, only_server_failed
 from streamlink.cli.errors import CommandError, JobFailed
 from streamlink.cli.job_server import ServerOptions, serve_job
 from streamlink.cli.jobs import (
@@ -183,22 +183,23 @@ def _visit(
             for name, each in work.items()
         ]
         begun()
-        with _own_failures(), a_job(), ThreadPoolExecutor(len(clients)) as pool:
+        with ThreadPoolExecutor(len(clients)) as pool:
             for end in [pool.submit(client.run) for client in clients]:
-                end.result()
+                with _server_failures_ignored(), a_job():
+                    end.result()
 
 
 @contextmanager
-def _own_failures() -> Iterator[None]:
-    """Let the exit code of this process say nothing of a failure that is the server's.
+def _server_failures_ignored() -> Iterator[None]:
+    """Do not fail where only the server did: its own exit code is that of the job.
 
-    ``mpiexec`` ends with the bitwise or of the exit codes of all its processes. After a Ctrl-C that
-    the server heard of first, the 1 of a client would make 131, which means nothing, of the 130.
+    ``mpiexec`` returns the bitwise OR of the exit codes of all processes. After Ctrl-C the server
+    ends with 130; a client that learned this from the server, and ended with 1, would make it 131.
     """
     try:
         yield
     except JobFailed as error:
-        if not is_servers_word(error):
+        if not only_server_failed(error):
             raise
 
 
