@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForSequenceClassification, LlamaConfig
+from typing import TYPE_CHECKING, Any
 
 from streamlink.profiling.dp.experiment import ExperimentError
 from streamlink.profiling.dp.shapes import LABELS, SHAPES, Shape
 
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+    from transformers import LlamaConfig
+
 __all__ = ["build", "shape_of", "synthetic_batch"]
+
+# Functions import PyTorch and transformers, which take seconds: what would not fit into memory, or
+# is of a shape of ours, is told without them.
 
 
 def shape_of(model_name: str, token: str | None = None) -> Shape:
@@ -46,6 +50,9 @@ def build(model_name: str, seq_length: int, token: str | None = None) -> nn.Modu
     Raises:
         ExperimentError: as ``shape_of``.
     """
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
     if model_name in SHAPES:
         model = AutoModelForSequenceClassification.from_config(
             _of_shape(SHAPES[model_name], seq_length), dtype=torch.float32
@@ -84,6 +91,8 @@ def synthetic_batch(
         lengths: tokens of each sample before it is padded on the right; ``None``: all.
         padding: the token that pads; tokens are drawn above it.
     """
+    import torch
+
     shape = (samples, seq_length)
     ids = torch.randint(padding + 1, vocabulary, shape, generator=generator)
     labels = torch.randint(0, LABELS, (samples,), generator=generator)
@@ -94,6 +103,8 @@ def synthetic_batch(
 
 
 def _of_shape(shape: Shape, seq_length: int) -> LlamaConfig:
+    from transformers import LlamaConfig
+
     return LlamaConfig(
         vocab_size=shape.vocabulary,
         hidden_size=shape.hidden,
@@ -108,6 +119,8 @@ def _of_shape(shape: Shape, seq_length: int) -> LlamaConfig:
 
 
 def _configuration(model_name: str, token: str | None) -> Any:
+    from transformers import AutoConfig
+
     return _loading(
         model_name,
         lambda: AutoConfig.from_pretrained(model_name, num_labels=LABELS, token=token),

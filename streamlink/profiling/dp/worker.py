@@ -59,12 +59,14 @@ def _run(order: Order) -> dict[str, Any]:
     if experiment.device == "cpu":
         # FSDP2 would choose a GPU if torch saw one; CUDA's library reads this when it is loaded.
         os.putenv("CUDA_VISIBLE_DEVICES", "")
+        _require_memory(order)  # before PyTorch is loaded, which takes seconds
     give_back_freed_memory()
     import torch
     import torch.distributed as dist
 
     device = _device(order)
-    _require_memory(order, device)
+    if experiment.device == "cuda":
+        _require_memory(order, device)
     dist.init_process_group(
         "nccl" if experiment.device == "cuda" else "gloo",
         f"file://{order.rendezvous}",
@@ -100,16 +102,16 @@ def _device(order: Order) -> Any:
     return torch.device("cuda", order.rank)
 
 
-def _require_memory(order: Order, device: Any) -> None:
+def _require_memory(order: Order, gpu: Any = None) -> None:
     from streamlink.profiling.dp.models import shape_of
 
     experiment = order.experiment
     expected = forecast(experiment, shape_of(experiment.model_name, order.token)).total
     _emit("forecast", bytes=expected)
-    if device.type == "cuda":
+    if gpu is not None:
         import torch
 
-        there, of = torch.cuda.mem_get_info(device)[0], "this GPU"
+        there, of = torch.cuda.mem_get_info(gpu)[0], "this GPU"
     else:
         there, of = available_bytes() // experiment.world_size, "this machine for each rank"
     if expected > there and not order.ignores_forecast:
@@ -174,9 +176,8 @@ def _made(order: Order, device: Any) -> Any:
 
 
 def _kind(error: BaseException) -> str:
-    import torch
-
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+    torch = sys.modules.get("torch")  # not loaded for this alone
+    if isinstance(error, MemoryError) or (torch and isinstance(error, torch.OutOfMemoryError)):
         return "out_of_memory"
     return "forecast" if isinstance(error, _TooLarge) else "error"
 
