@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from torch import Tensor, nn
 
 from streamlink.profiling.dp.shapes import SHAPES
 
-__all__ = ["batches", "explicit_step", "initial", "trained"]
+__all__ = ["DEFAULTS", "batches", "explicit_step", "initial", "trained"]
 
 BOUND = 0.7
+DEFAULTS = {"samples": 2, "seq_length": 24, "sigma": 0.0, "seed": 0, "bound": BOUND}
+"""Of a step of ``trained``."""
 
 
 def initial(seq_length: int) -> nn.Module:
@@ -67,40 +70,49 @@ def _clipped(model: nn.Module, one: dict[str, Tensor], bound: float) -> list[tup
     return [(name, each * factor) for name, each in found if each is not None]
 
 
-def trained(folder: Path, **asked: Any) -> dict[str, Tensor]:
-    """Return the gradients that one step of all ranks trains with: clipped, summed, noisy, mean."""
+def trained(folder: Path, *steps: Mapping[str, Any], world: int = 1) -> list[dict[str, Tensor]]:
+    """Return the gradients that each step trains with: clipped, summed, noisy, mean.
+
+    The same processes take all steps, each with a new model: to start one costs seconds.
+
+    Args:
+        folder: of this call alone.
+        steps: ``mode``, and what differs from ``DEFAULTS``.
+        world: how many ranks take each step.
+    """
     from safetensors.torch import load_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    given: dict[str, Any] = {"world": 1, "samples": 2, "seq_length": 24, "sigma": 0.0, "seed": 0}
-    given |= {"bound": BOUND, **asked}
     ranks = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.support.private_training", str(folder), str(rank)],
             stdin=subprocess.PIPE,
             text=True,
         )
-        for rank in range(given["world"])
+        for rank in range(world)
     ]
     for each in ranks:
         assert each.stdin is not None
-        each.stdin.write(json.dumps(given))
+        each.stdin.write(json.dumps([{**DEFAULTS, **step, "world": world} for step in steps]))
         each.stdin.close()
-    assert [each.wait(300) for each in ranks] == [0] * given["world"]
-    found: dict[str, Tensor] = load_file(folder / "gradients.safetensors")
-    return found
+    assert [each.wait(300) for each in ranks] == [0] * world
+    return [load_file(folder / f"{number}.safetensors") for number in range(len(steps))]
 
 
 def _one_rank(folder: Path, rank: int) -> None:
+    torch.set_num_threads(1)
+    for number, given in enumerate(json.load(sys.stdin)):
+        _one_step(folder / str(number), rank, given)
+
+
+def _one_step(place: Path, rank: int, given: Mapping[str, Any]) -> None:
     import torch.distributed as dist
     from safetensors.torch import save_file
 
     from streamlink.profiling.dp.experiment import Mode
     from streamlink.profiling.dp.modes import Privacy, trainer
 
-    given = json.load(sys.stdin)
-    torch.set_num_threads(1)
-    rendezvous = f"file://{folder / 'rendezvous'}"
+    rendezvous = f"file://{place}.rendezvous"
     dist.init_process_group("gloo", rendezvous, rank=rank, world_size=given["world"])
     model = initial(given["seq_length"])
     made = trainer(
@@ -117,7 +129,7 @@ def _one_rank(folder: Path, rank: int) -> None:
         for name, each in made.model.named_parameters()
     }
     if rank == 0:
-        save_file(gradients, folder / "gradients.safetensors")
+        save_file(gradients, f"{place}.safetensors")
     dist.destroy_process_group()
 
 

@@ -34,17 +34,16 @@ def test_both_modes_clip_and_sum_as_explicit_gradients_do(
     tmp_path: Path, world: int, bound: float
 ) -> None:
     expected = explicit_step(LENGTH, batches(world, SAMPLES, LENGTH), bound)
-    for mode in PRIVATE:
-        found = trained(tmp_path / mode, mode=mode, world=world, bound=bound)
+    steps = [{"mode": mode, "bound": bound} for mode in PRIVATE]
+    for mode, found in zip(PRIVATE, trained(tmp_path, *steps, world=world), strict=True):
         assert difference(found, expected) < 1e-5, mode
 
 
 @pytest.mark.processes
 def test_the_same_seed_gives_the_same_bits_and_another_one_does_not(tmp_path: Path) -> None:
-    first, again, other = (
-        trained(tmp_path / str(number), mode="flash_fsdp", sigma=1.0, seed=seed)
-        for number, seed in enumerate((1, 1, 2))
-    )
+    step = {"mode": "flash_fsdp", "sigma": 1.0}
+    (first,) = trained(tmp_path / "first", {**step, "seed": 1})
+    again, other = trained(tmp_path / "again", {**step, "seed": 1}, {**step, "seed": 2})
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not any(torch.equal(first[name], other[name]) for name in first)
 
