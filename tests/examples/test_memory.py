@@ -34,10 +34,11 @@ def test_the_number_of_clients_comes_from_the_environment_and_the_analysis_follo
     tmp_path: Path,
 ) -> None:
     clients = 1  # without the environment there are 2
-    done = run("llm.sh", tmp_path, clients, "--rounds", "1", "--no-plots")
+    options = ("--version", "optimized", "--rounds", "1", "--no-plots")
+    done = run("llm.sh", tmp_path, clients, *options)
     assert done.returncode == 0, done.stdout + done.stderr
     (folder,) = (tmp_path / "llm").iterdir()
-    assert len(list((folder / "profiles").iterdir())) == 2 * (clients + 1)
+    assert len(list((folder / "profiles").iterdir())) == clients + 1
     assert (folder / "analysis" / "report.html").is_file()
 
 
