@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -20,7 +21,14 @@ from streamlink.profiling.dp.shapes import SHAPES
 __all__ = ["DEFAULTS", "batches", "explicit_step", "initial", "trained"]
 
 BOUND = 0.7
-DEFAULTS = {"samples": 2, "seq_length": 24, "sigma": 0.0, "seed": 0, "bound": BOUND}
+DEFAULTS = {
+    "samples": 2,
+    "seq_length": 24,
+    "sigma": 0.0,
+    "seed": 0,
+    "bound": BOUND,
+    "device": "cpu",
+}
 """Of a step of ``trained``."""
 
 
@@ -112,9 +120,17 @@ def _one_step(place: Path, rank: int, given: Mapping[str, Any]) -> None:
     from streamlink.profiling.dp.experiment import Mode
     from streamlink.profiling.dp.modes import Privacy, trainer
 
-    rendezvous = f"file://{place}.rendezvous"
-    dist.init_process_group("gloo", rendezvous, rank=rank, world_size=given["world"])
-    model = initial(given["seq_length"])
+    device = given["device"]
+    if device == "cpu":
+        # FSDP2 would choose a GPU if torch saw one; CUDA's library reads this when it is loaded.
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    dist.init_process_group(
+        "gloo" if device == "cpu" else "nccl",
+        f"file://{place}.rendezvous",
+        rank=rank,
+        world_size=given["world"],
+    )
+    model = initial(given["seq_length"]).to(device)
     made = trainer(
         Mode(given["mode"]),
         model,
@@ -123,9 +139,10 @@ def _one_step(place: Path, rank: int, given: Mapping[str, Any]) -> None:
         privacy=Privacy(given["sigma"], given["bound"], given["seed"]),
         dtype=torch.float32,
     )
-    made.step(batches(given["world"], given["samples"], given["seq_length"])[rank])
+    batch = batches(given["world"], given["samples"], given["seq_length"])[rank]
+    made.step({name: each.to(device) for name, each in batch.items()})
     gradients = {
-        name.removeprefix("_module."): each.grad.full_tensor()
+        name.removeprefix("_module."): each.grad.full_tensor().cpu()
         for name, each in made.model.named_parameters()
     }
     if rank == 0:
