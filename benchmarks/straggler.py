@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.jobs import Job, Line, Ran, Site, run_job
+from benchmarks.jobs import Job, Ran, Site, run_job
+from benchmarks.lines import Line
 from benchmarks.models import Layout
 from benchmarks.stats import Result, interleave, summarize
 

@@ -7,27 +7,23 @@ once. One traverse is what a plain socket needs for the same bytes over the same
 
 from __future__ import annotations
 
-import socket
-import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import streamlink
-from benchmarks.jobs import Job, Line, Ran, Site, opened, run_job
+from benchmarks.jobs import Job, Ran, Site, run_job
+from benchmarks.lines import Line, plain_seconds
 from benchmarks.models import Layout
-from benchmarks.processes import Worker
 from benchmarks.stats import Result, interleave, summarize
 from benchmarks.worker import Port
 
-__all__ = ["drain", "is_met", "plain_seconds", "run", "whole_client"]
+__all__ = ["is_met", "run", "whole_client"]
 
 MB, MIB = 10**6, 1 << 20
 PAIRS = 3
 DUPLEX_BYTES = 64 * MIB
 AT_MOST = 1.15  # of one traverse, for a steady round
-PIECE_BYTES = 256 << 10
 
 
 @dataclass(frozen=True)
@@ -84,22 +80,6 @@ def traverses(plain: Sequence[float], runs: Sequence[Ran]) -> list[float]:
     ]
 
 
-def plain_seconds(nbytes: int, line: Line) -> float:
-    """Return what a plain socket needs to have ``nbytes`` taken at the line's other end (s)."""
-    piece = bytes(PIECE_BYTES)
-    with ExitStack() as workers:
-        end = workers.enter_context(Worker("benchmarks.traverse:drain", {}, name="drain"))
-        near = opened(line, end.expect("listening")["address"], workers)
-        host, _, number = near.rpartition(":")
-        with socket.create_connection((host, int(number))) as connection:
-            began = time.perf_counter()
-            for at in range(0, nbytes, len(piece)):
-                connection.sendall(piece[: nbytes - at])
-            connection.shutdown(socket.SHUT_WR)
-            connection.recv(1)
-            return time.perf_counter() - began
-
-
 def _measure(plan: Plan, line: Line, pairs: int) -> tuple[list[float], dict[str, list[Ran]]]:
     plain: list[float] = []
 
@@ -132,18 +112,6 @@ def whole_client(port: Port, address: str, name: str, has_room: bool) -> None:
     with streamlink.Client(address, name, executor) as here:
         port.tell("joined")
         here.run()
-
-
-def drain(port: Port) -> None:
-    """Take one connection's bytes to their end, then answer with one."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port.tell("listening", address=f"127.0.0.1:{listening.getsockname()[1]}")
-        connection, _ = listening.accept()
-        buffer = bytearray(PIECE_BYTES)
-        with connection:
-            while connection.recv_into(buffer):
-                pass
-            connection.sendall(b"!")
 
 
 def _train(model: Any, task: streamlink.Task) -> None:

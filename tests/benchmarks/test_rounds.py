@@ -12,7 +12,8 @@ import pytest
 import streamlink
 from benchmarks import crowd, executors, straggler, traverse
 from benchmarks.__main__ import PROGRAMS
-from benchmarks.jobs import Line, Ran, opened, run_job
+from benchmarks.jobs import Ran, run_job
+from benchmarks.lines import Line, opened, plain_seconds
 from benchmarks.models import APART, RAMP, GrowingStore, Layout
 from benchmarks.processes import Usage, Worker, WorkerFailed
 from benchmarks.stats import Result
@@ -115,13 +116,13 @@ def test_a_client_with_its_models_on_the_disk_takes_part() -> None:
 
 @pytest.mark.processes
 def test_a_plain_socket_is_no_faster_than_the_line() -> None:
-    assert traverse.plain_seconds(2 * MIB, Line(10e6)) > 0.1
+    assert plain_seconds(2 * MIB, Line(10e6)) > 0.1
 
 
 @pytest.mark.processes
 def test_a_line_ends_with_those_who_opened_it() -> None:
     with ExitStack() as workers:
-        end = workers.enter_context(Worker("benchmarks.traverse:drain", {}, name="drain"))
+        end = workers.enter_context(Worker("benchmarks.lines:drain", {}, name="drain"))
         assert ":" in opened(Line(1e6), end.expect("listening")["address"], workers)
 
 
