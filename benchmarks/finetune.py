@@ -22,11 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.processes import Worker, WorkerFailed
-from benchmarks.relay import Link, Relay
 from benchmarks.stats import Result
-from benchmarks.worker import Port
 
-__all__ = ["Plan", "Ran", "Round", "is_met", "line", "measure", "ratio", "run"]
+__all__ = ["Plan", "Ran", "Round", "is_met", "measure", "ratio", "run"]
 
 MB = 10**6
 CLIENTS = 2
@@ -147,7 +145,7 @@ def measure(plan: Plan, learning_rate: float, is_auto: bool) -> Ran:
         ]
         lines = [
             workers.enter_context(
-                Worker("benchmarks.finetune:line", {"bandwidth": plan.bandwidth}, name="line")
+                Worker("benchmarks.lines:counted_line", {"bandwidth": plan.bandwidth}, name="line")
             )
             for _ in clients
         ]
@@ -196,20 +194,6 @@ def _ran(ran: dict[str, Any], counts: list[dict[str, int]]) -> Ran:
         )
         rounds.append(Round(later["down"] - earlier["down"], later["up"] - earlier["up"], down, up))
     return Ran(tuple(rounds), ran["digest"], tuple(ran["losses"]))
-
-
-# --- what the lines do ---------------------------------------------------------------------------
-
-
-def line(port: Port, bandwidth: float) -> None:
-    """Carry a client's bytes over a shaped line, and count them when asked."""
-    address = port.wait_for("target")["address"]
-    host, _, target = address.rpartition(":")
-    shape = Link(bandwidth=bandwidth)
-    with Relay(host, int(target), up=shape, down=shape, with_data_port=True) as relay:
-        port.tell("listening", address=f"127.0.0.1:{relay.port}")
-        while port.next_command()["event"] == "count":
-            port.tell("counted", up=relay.counts.up_bytes, down=relay.counts.down_bytes)
 
 
 # --- the report ---------------------------------------------------------------------------------

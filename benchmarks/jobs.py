@@ -1,8 +1,7 @@
 """One job of some rounds on this machine: a server, its clients, and a shaped line before any.
 
-Each is a process of its own, the relays too, since a relay in one of them would share its GIL. The
-bodies of the server, of a line and of a client that streams are here; other clients are where they
-are measured.
+Each is a process of its own, the relays too (``lines``). The bodies of the server and of a client
+that streams are here; other clients are where they are measured.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from typing import Any
 import numpy as np
 
 import streamlink
+from benchmarks.lines import Line, opened
 from benchmarks.models import GrowingStore, Layout
 from benchmarks.processes import Usage, Worker, WorkerFailed
-from benchmarks.relay import Link, Relay
 from benchmarks.worker import Port
 from streamlink.config import GrpcConfig
 from streamlink.model import RangeFunction
 from streamlink.stores import SafetensorsStore
 
-__all__ = ["Job", "Line", "Ran", "Site", "client", "line", "opened", "run_job", "serve", "stream"]
+__all__ = ["Job", "Ran", "Site", "client", "run_job", "serve", "stream"]
 
 STARTED_AT_ONCE = 8  # processes; more would only wait for each other's imports
 JOIN_SECONDS = 300.0
@@ -60,14 +59,6 @@ class Job:
     def from_json(cls, facts: dict[str, Any]) -> Job:
         """Return the job that :meth:`as_json` described."""
         return cls(**{**facts, "layout": Layout(**facts["layout"])})
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line that is alike in both directions: bytes per second, and seconds one way."""
-
-    bandwidth: float
-    delay: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -154,13 +145,6 @@ def run_job(job: Job, sites: Sequence[Site], folder: Path | None = None) -> Ran:
         )
 
 
-def opened(line: Line, address: str, workers: ExitStack) -> str:
-    """Start a relay to ``address``, which ends with ``workers``; returns its own address."""
-    facts = {"address": address, "bandwidth": line.bandwidth, "delay": line.delay}
-    relay = workers.enter_context(Worker("benchmarks.jobs:line", facts, name="relay"))
-    return str(relay.expect("listening")["address"])
-
-
 def _joined(sites: Sequence[Site], address: str, workers: ExitStack) -> list[Worker]:
     clients: list[Worker] = []
     for first in range(0, len(sites), STARTED_AT_ONCE):
@@ -212,15 +196,6 @@ def serve(
         models=computed.models,
         wrong_bytes=computed.wrong_bytes,
     )
-
-
-def line(port: Port, address: str, bandwidth: float, delay: float) -> None:
-    """Carry what comes over a shaped line, until this process is ended."""
-    host, _, target = address.rpartition(":")
-    shape = Link(bandwidth=bandwidth, delay=delay)
-    with Relay(host, int(target), up=shape, down=shape, with_data_port=True) as relay:
-        port.tell("listening", address=f"127.0.0.1:{relay.port}")
-        port.wait_for("end")
 
 
 def client(port: Port, address: str, name: str, added: float) -> None:

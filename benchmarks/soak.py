@@ -36,7 +36,7 @@ from streamlink.errors import QuorumNotReached
 __all__ = ["FAULTS", "Seen", "is_flat", "run"]
 
 MIB = 1 << 20
-SECONDS, QUICK_SECONDS = 1800.0, 15.0
+SECONDS, QUICK_SECONDS = 1800.0, 9.0
 WARM_UP = 0.2
 """Share of the run that is not judged."""
 
@@ -158,7 +158,7 @@ def is_flat(seen: Seen) -> bool:
 
 
 def run(quick: bool, *, seed: int = 1, minutes: float = SECONDS / 60) -> Result:
-    """Run for ``minutes`` (quick: 15 seconds)."""
+    """Run for ``minutes`` (quick: 9 seconds)."""
     seconds = QUICK_SECONDS if quick else minutes * 60
     seen, faults, lives, facts = _soaked(seconds, Rand(seed))
     is_right = facts["wrong_bytes"] == 0 and facts["models"] == facts["rounds"] > 0

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.jobs import Job, Line, Ran, Site, run_job
+from benchmarks.jobs import Job, Ran, Site, run_job
+from benchmarks.lines import Line
 from benchmarks.models import Layout
 from benchmarks.stats import Result, interleave, summarize
 
@@ -28,10 +29,11 @@ def run(quick: bool) -> Result:
     bandwidth, grace = (40 * MB, 0.2) if quick else (100 * MB, 1.0)
     # A busy machine may delay a fast client by seconds; it must still finish before the slow one.
     slower = 10 * TENTH if quick else TENTH
+    fast = None if quick else bandwidth  # a quick run has one line only: each is a process more
     results = interleave(
         {
-            "spool": lambda: _once("spool", layout, bandwidth, bandwidth / slower, grace),
-            "lockstep": lambda: _once("lockstep", layout, bandwidth, bandwidth / TENTH, grace),
+            "spool": lambda: _once("spool", layout, fast, bandwidth / slower, grace),
+            "lockstep": lambda: _once("lockstep", layout, fast, bandwidth / TENTH, grace),
         },
         pairs=1 if quick else PAIRS,
     )
@@ -50,7 +52,7 @@ def run(quick: bool) -> Result:
         rows=tuple(_row(name, runs, results["lockstep"]) for name, runs in results.items()),
         facts={
             "layout": layout.as_json(),
-            "bytes_per_second": [bandwidth, bandwidth / slower],
+            "bytes_per_second": [fast, bandwidth / slower],
             "grace_seconds": grace,
             "runs": {name: [ran.as_json() for ran in runs] for name, runs in results.items()},
         },
@@ -71,7 +73,10 @@ def is_met(spooled: Sequence[Ran], lockstep: Sequence[Ran]) -> bool:
     )
 
 
-def _once(gather: str, layout: Layout, fast: float, slow: float, grace_seconds: float) -> Ran:
+def _once(
+    gather: str, layout: Layout, fast: float | None, slow: float, grace_seconds: float
+) -> Ran:
+    """Run one round; ``fast`` is None where just the slow client is behind a line."""
     rules = {
         "min_clients": len(FAST),
         "num_rounds": 1,
@@ -82,8 +87,9 @@ def _once(gather: str, layout: Layout, fast: float, slow: float, grace_seconds: 
     return run_job(job, [_site(name, fast if name in FAST else slow) for name in ADDED])
 
 
-def _site(name: str, bandwidth: float) -> Site:
-    return Site(name, "benchmarks.jobs:client", {"added": ADDED[name]}, Line(bandwidth))
+def _site(name: str, bandwidth: float | None) -> Site:
+    line = None if bandwidth is None else Line(bandwidth)
+    return Site(name, "benchmarks.jobs:client", {"added": ADDED[name]}, line)
 
 
 def _row(name: str, runs: Sequence[Ran], lockstep: Sequence[Ran]) -> tuple[str, ...]:

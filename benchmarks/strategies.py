@@ -31,7 +31,7 @@ from streamlink.stores import SafetensorsStore
 
 __all__ = ["Case", "Run", "cases", "grown", "is_met", "measure", "outside", "poisoned", "run"]
 
-MB, MIB, GB = 10**6, 1 << 20, 10**9
+KB, MB, MIB, GB = 1000, 10**6, 1 << 20, 10**9
 TENSORS = 16
 STRATEGIES = ("mean", "fedadam", "median", "trimmed_mean")
 ROBUST = ("median", "trimmed_mean")
@@ -120,8 +120,8 @@ def cases(quick: bool) -> list[Case]:
     """Return the jobs in the order in which they run: those that are compared follow each other."""
     if quick:  # one poisoned job and one of each aggregator: every path, and no comparison
         return [
-            Case("median", 3, MB, rounds=1, is_poisoned=True),
-            *(Case(name, 2, MB) for name in STRATEGIES),
+            Case("median", 3, 64 * KB, rounds=1, is_poisoned=True),
+            *(Case(name, 2, 64 * KB) for name in STRATEGIES),
         ]
     poisoned = [Case(name, len(ADDED), 16 * MB, rounds=1, is_poisoned=True) for name in ROBUST]
     passes = [(2, 16 * MB, 3), (8, 16 * MB, 1), (2, 256 * MB, 3), (8, 256 * MB, 1)]

@@ -7,35 +7,44 @@ once. One traverse is what a plain socket needs for the same bytes over the same
 
 from __future__ import annotations
 
-import socket
-import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import streamlink
-from benchmarks.jobs import Job, Line, Ran, Site, opened, run_job
+from benchmarks.jobs import Job, Ran, Site, run_job
+from benchmarks.lines import Line, plain_seconds
 from benchmarks.models import Layout
-from benchmarks.processes import Worker
 from benchmarks.stats import Result, interleave, summarize
 from benchmarks.worker import Port
 
-__all__ = ["drain", "is_met", "plain_seconds", "run", "whole_client"]
+__all__ = ["is_met", "run", "whole_client"]
 
 MB, MIB = 10**6, 1 << 20
-CLIENTS = 2
 PAIRS = 3
 DUPLEX_BYTES = 64 * MIB
 AT_MOST = 1.15  # of one traverse, for a steady round
-PIECE_BYTES = 256 << 10
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The job that runs with ``duplex_bytes`` and without."""
+
+    layout: Layout
+    clients: int
+    rounds: int
+
+
+FULL = Plan(Layout(64, 4 * MIB, trains_one=True), clients=2, rounds=5)
+# The rounds of one client go all the ways that those of two go; one of three is steady.
+QUICK = Plan(Layout(8, MIB // 4, trains_one=True), clients=1, rounds=3)
 
 
 def run(quick: bool) -> Result:
-    """Measure rounds of 256 MiB over 50 MB/s (quick: 8 MiB over 20 MB/s) with and without."""
-    layout = Layout(8 if quick else 64, MIB if quick else 4 * MIB, trains_one=True)
-    rounds, bandwidth = (4, 20 * MB) if quick else (5, 50 * MB)
+    """Measure rounds of 256 MiB over 50 MB/s (quick: 2 MiB over 20 MB/s) with and without."""
+    plan, bandwidth = (QUICK, 20 * MB) if quick else (FULL, 50 * MB)
     lines = [Line(bandwidth, delay) for delay in ((0.0,) if quick else (0.0, 0.010))]
-    found = {line: _measure(layout, rounds, line, 1 if quick else PAIRS) for line in lines}
+    found = {line: _measure(plan, line, 1 if quick else PAIRS) for line in lines}
     return Result(
         name="traverse",
         claim="with duplex_bytes a steady round of whole-model clients takes at most "
@@ -50,7 +59,10 @@ def run(quick: bool) -> Result:
             "peak_bytes, MiB",
         ),
         rows=tuple(row for line, measured in found.items() for row in _rows(line, *measured)),
-        facts={"layout": layout.as_json(), "lines": [_facts(line, *found[line]) for line in lines]},
+        facts={
+            "layout": plan.layout.as_json(),
+            "lines": [_facts(line, *found[line]) for line in lines],
+        },
         met=None if quick else all(is_met(plain, runs["duplex"]) for plain, runs in found.values()),
     )
 
@@ -68,45 +80,25 @@ def traverses(plain: Sequence[float], runs: Sequence[Ran]) -> list[float]:
     ]
 
 
-def plain_seconds(nbytes: int, line: Line) -> float:
-    """Return what a plain socket needs to have ``nbytes`` taken at the line's other end (s)."""
-    piece = bytes(PIECE_BYTES)
-    with ExitStack() as workers:
-        end = workers.enter_context(Worker("benchmarks.traverse:drain", {}, name="drain"))
-        near = opened(line, end.expect("listening")["address"], workers)
-        host, _, number = near.rpartition(":")
-        with socket.create_connection((host, int(number))) as connection:
-            began = time.perf_counter()
-            for at in range(0, nbytes, len(piece)):
-                connection.sendall(piece[: nbytes - at])
-            connection.shutdown(socket.SHUT_WR)
-            connection.recv(1)
-            return time.perf_counter() - began
-
-
-def _measure(
-    layout: Layout, rounds: int, line: Line, pairs: int
-) -> tuple[list[float], dict[str, list[Ran]]]:
+def _measure(plan: Plan, line: Line, pairs: int) -> tuple[list[float], dict[str, list[Ran]]]:
     plain: list[float] = []
 
     def duplex() -> Ran:
-        plain.append(plain_seconds(layout.nbytes, line))
-        return _once(layout, rounds, line, DUPLEX_BYTES)
+        plain.append(plain_seconds(plan.layout.nbytes, line))
+        return _once(plan, line, DUPLEX_BYTES)
 
-    runs = interleave(
-        {"duplex": duplex, "in turn": lambda: _once(layout, rounds, line, 0)}, pairs=pairs
-    )
+    runs = interleave({"duplex": duplex, "in turn": lambda: _once(plan, line, 0)}, pairs=pairs)
     return plain, runs
 
 
-def _once(layout: Layout, rounds: int, line: Line, duplex_bytes: int) -> Ran:
-    rules = {"min_clients": CLIENTS, "num_rounds": rounds, "duplex_bytes": duplex_bytes}
+def _once(plan: Plan, line: Line, duplex_bytes: int) -> Ran:
+    rules = {"min_clients": plan.clients, "num_rounds": plan.rounds, "duplex_bytes": duplex_bytes}
     facts = {"has_room": duplex_bytes > 0}
     sites = [
         Site(f"site-{number}", "benchmarks.traverse:whole_client", facts, line)
-        for number in range(1, CLIENTS + 1)
+        for number in range(1, plan.clients + 1)
     ]
-    return run_job(Job(layout, 1.0, CLIENTS, rules), sites)
+    return run_job(Job(plan.layout, 1.0, plan.clients, rules), sites)
 
 
 # --- what the processes do ----------------------------------------------------------------------
@@ -120,18 +112,6 @@ def whole_client(port: Port, address: str, name: str, has_room: bool) -> None:
     with streamlink.Client(address, name, executor) as here:
         port.tell("joined")
         here.run()
-
-
-def drain(port: Port) -> None:
-    """Take one connection's bytes to their end, then answer with one."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port.tell("listening", address=f"127.0.0.1:{listening.getsockname()[1]}")
-        connection, _ = listening.accept()
-        buffer = bytearray(PIECE_BYTES)
-        with connection:
-            while connection.recv_into(buffer):
-                pass
-            connection.sendall(b"!")
 
 
 def _train(model: Any, task: streamlink.Task) -> None:

@@ -131,8 +131,11 @@ class Environment:
     def pip(self, *words: object) -> None:
         """Run pip in here; not while the outer packages are in sight, or it would count them."""
         (self.site / "outer.pth").unlink(missing_ok=True)
-        command = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "--quiet"]
-        subprocess.run([*command, *map(str, words)], check=True)
+        found = pytest.importorskip("pip")
+        # What ``pip --python`` would start, as a second process.
+        runner = Path(found.__file__).parent / "__pip-runner__.py"
+        command = [str(self.bin / "python"), str(runner), *map(str, words), "--quiet"]
+        subprocess.run(command, check=True)
         (self.site / "outer.pth").write_text(f"{OUTER}\n")
 
     def install(self, *wheels: Path, again: bool = False) -> None:
@@ -156,15 +159,33 @@ New = Callable[[], Environment]
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Environment:
-    pytest.importorskip("pip")
     if (OUTER / "streamlink").exists():
         pytest.skip("streamlink-fl is installed as a copy, which would be found from inside, too")
     return Environment(tmp_path / "env")
 
 
+# Two tests with one environment each, in the order in which users do it: every step takes seconds.
+
+
 @pytest.mark.processes
-def test_alone_ours_says_nothing_of_the_other(environment: Environment, ours: Path) -> None:
+def test_ours_survives_the_video_tool_on_top_of_it_which_is_named_and_the_remedy_helps(
+    environment: Environment, ours: Path, theirs: Path
+) -> None:
     environment.install(ours)
+    alone_says_nothing_of_the_other(environment)
+    environment.install(theirs)
+    under_the_video_tool_is_an_error_that_names_it(environment)
+    environment.pip("uninstall", "--yes", "streamlink")
+    done = environment.run("streamlink-fl", "--version")
+    assert done.returncode == 2
+    assert "error: the package 'streamlink' has lost its __init__.py" in done.stderr
+    assert "--force-reinstall --no-deps" in done.stderr
+    environment.install(ours, again=True)
+    done = environment.run("streamlink", "--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, OURS, "")
+
+
+def alone_says_nothing_of_the_other(environment: Environment) -> None:
     for command in ("streamlink", "streamlink-fl"):
         done = environment.run(command, "--version")
         assert (done.returncode, done.stdout, done.stderr) == (0, OURS, "")
@@ -172,11 +193,7 @@ def test_alone_ours_says_nothing_of_the_other(environment: Environment, ours: Pa
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.processes
-def test_the_video_tool_on_top_of_ours_is_an_error_that_names_it(
-    environment: Environment, ours: Path, theirs: Path
-) -> None:
-    environment.install(ours, theirs)
+def under_the_video_tool_is_an_error_that_names_it(environment: Environment) -> None:
     assert environment.run("streamlink").stdout == "no video here\n"
     for command in (["streamlink-fl"], ["python", "-m", "streamlink_fl"]):
         done = environment.run(*command, "inspect", "model")
@@ -193,7 +210,7 @@ def test_the_video_tool_on_top_of_ours_is_an_error_that_names_it(
 
 
 @pytest.mark.processes
-def test_ours_on_top_of_the_video_tool_works_and_warns(
+def test_ours_on_top_of_the_video_tool_works_and_warns_once_and_in_json_where_all_is_json(
     environment: Environment, ours: Path, theirs: Path
 ) -> None:
     environment.install(theirs, ours)
@@ -204,32 +221,10 @@ def test_ours_on_top_of_the_video_tool_works_and_warns(
     done = environment.run("python", "-c", "import streamlink; print(streamlink.Server.__name__)")
     assert (done.returncode, done.stdout) == (0, "Server\n")
     assert "NameClashWarning: the video tool 'streamlink' is installed" in done.stderr
-
-
-@pytest.mark.processes
-def test_ours_on_top_of_the_video_tool_warns_once_and_in_json_where_all_is_json(
-    environment: Environment, ours: Path, theirs: Path
-) -> None:
-    environment.install(theirs, ours)
     done = environment.run("streamlink", "inspect", "absent", "--json-logs")
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     assert [line["level"] for line in lines] == ["WARNING", "ERROR"]
     assert lines[0]["event"] == "name_clash"
-
-
-@pytest.mark.processes
-def test_what_the_video_tool_took_along_is_named_and_the_remedy_helps(
-    environment: Environment, ours: Path, theirs: Path
-) -> None:
-    environment.install(ours, theirs)
-    environment.pip("uninstall", "--yes", "streamlink")
-    done = environment.run("streamlink-fl", "--version")
-    assert done.returncode == 2
-    assert "error: the package 'streamlink' has lost its __init__.py" in done.stderr
-    assert "--force-reinstall --no-deps" in done.stderr
-    environment.install(ours, again=True)
-    done = environment.run("streamlink", "--version")
-    assert (done.returncode, done.stdout, done.stderr) == (0, OURS, "")
 
 
 def test_the_look_at_import_is_one_question_to_the_file_system(

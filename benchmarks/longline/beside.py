@@ -13,8 +13,9 @@ from typing import Any
 
 from benchmarks.longline import model, raw
 from benchmarks.longline.bottleneck import Line
-from benchmarks.longline.meter import Span, steady_rate
+from benchmarks.longline.meter import Span
 from benchmarks.longline.namespace import why_not
+from benchmarks.longline.rates import steady_rate
 from benchmarks.longline.reference import LINES, SECONDS, best_raw
 from benchmarks.longline.roads import EmulatedRoad, RelayedRoad, Road
 from benchmarks.stats import MIN_PAIRS, Comparison, Result, compare, interleave, summarize

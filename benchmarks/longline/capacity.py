@@ -6,24 +6,21 @@ programs have to stay well below. The line as fast as it goes is bounded by one 
 
 from __future__ import annotations
 
-import socket
-import time
 from typing import Any
 
 from benchmarks.longline.bottleneck import Line
-from benchmarks.longline.meter import Span, steady_rate
+from benchmarks.longline.meter import Span
 from benchmarks.longline.namespace import why_not
+from benchmarks.longline.rates import steady_rate
 from benchmarks.longline.raw import Raw, measure
 from benchmarks.longline.roads import EmulatedRoad
 from benchmarks.processes import Worker
 from benchmarks.stats import Result, summarize
-from benchmarks.worker import Port
 
-__all__ = ["LINES", "answer", "ask", "round_trips", "run"]
+__all__ = ["LINES", "round_trips", "run"]
 
 SECONDS = 10.0
 USE = Raw(4)
-ASKED = 20
 UNLIMITED = 40e9
 LINES = (
     *(Line(rate=UNLIMITED, round_trip=0.002, mtu=mtu) for mtu in (1500, 9000, 65535)),
@@ -51,11 +48,11 @@ def round_trips(line: Line) -> list[float]:
     """Return how long single small messages take there and back on an idle line (seconds)."""
     with EmulatedRoad(line) as road:
         with road.far():
-            far = Worker("benchmarks.longline.capacity:answer", {"host": road.host}, name="far")
+            far = Worker("benchmarks.longline.echo:answer", {"host": road.host}, name="far")
         with far:
             facts = {"address": road.reach(far.expect("listening")["port"])}
             with road.near():
-                near = Worker("benchmarks.longline.capacity:ask", facts, name="near")
+                near = Worker("benchmarks.longline.echo:ask", facts, name="near")
             with near:
                 return list(near.expect("asked")["seconds"])
 
@@ -85,31 +82,3 @@ def _row(facts: dict[str, Any]) -> tuple[str, ...]:
         str(sum(way["unread"] for way in ways)),
         f"{median:.1f} ({low:.1f}..{high:.1f})",
     )
-
-
-# --- what the processes do ----------------------------------------------------------------------
-
-
-def answer(port: Port, host: str) -> None:
-    """Send back what comes on one connection, byte by byte."""
-    with socket.create_server((host, 0)) as listening:
-        port.tell("listening", port=listening.getsockname()[1])
-        connection, _ = listening.accept()
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with connection:
-            while byte := connection.recv(1):
-                connection.sendall(byte)
-
-
-def ask(port: Port, address: str) -> None:
-    """Send single bytes and tell how long each took to come back."""
-    host, _, number = address.rpartition(":")
-    seconds = []
-    with socket.create_connection((host, int(number))) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for _ in range(ASKED):
-            began = time.perf_counter()
-            connection.sendall(b"?")
-            connection.recv(1)
-            seconds.append(time.perf_counter() - began)
-    port.tell("asked", seconds=seconds)

@@ -1,26 +1,19 @@
-"""Bytes that arrive over time, and the steady rate in them."""
+"""Bytes that arrive over time; ``rates`` makes rates of them."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from benchmarks.stats import Summary, summarize
-
-__all__ = ["Mark", "Meter", "Span", "rates_by_second", "steady_rate"]
+__all__ = ["Mark", "Meter", "Span"]
 
 Mark = tuple[float, int]
 """Seconds since the first byte, and how many bytes had arrived then."""
 
 MARK_SECONDS = 0.05
 WARM_UP_SECONDS = 10.0
-PARTS = 10
 
 
 @dataclass(frozen=True)
@@ -82,31 +75,3 @@ class Meter:
     def wait(self, timeout: float) -> bool:
         """Wait until the span is over; returns whether it is."""
         return self._is_over.wait(timeout)
-
-
-def steady_rate(marks: Sequence[Mark], span: Span) -> float:
-    """Return the rate inside the span (bytes per second), linear between marks.
-
-    Raises:
-        ValueError: the bytes ended before the span did.
-    """
-    begin, end = _totals(marks, [span.warm_up, span.end])
-    return float((end - begin) / span.seconds)
-
-
-def rates_by_second(marks: Sequence[Mark], span: Span) -> Summary:
-    """Return the rates of each tenth of the span, or of each second of a long one (bytes/s)."""
-    parts = max(PARTS, int(span.seconds))
-    edges = np.linspace(span.warm_up, span.end, parts + 1).tolist()
-    rates = np.diff(_totals(marks, edges)) / (span.seconds / parts)
-    return summarize([float(rate) for rate in rates])
-
-
-def _totals(marks: Sequence[Mark], at: Sequence[float]) -> npt.NDArray[np.float64]:
-    until = at[-1]
-    if not marks or marks[-1][0] < until:
-        seen = marks[-1][0] if marks else 0.0
-        raise ValueError(f"the bytes ended too soon: after {seen:.1f} of {until:.1f} s")
-    times, totals = zip(*marks, strict=True)
-    found: npt.NDArray[np.float64] = np.interp(at, times, totals)
-    return found

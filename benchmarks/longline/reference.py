@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.longline.bottleneck import Line
-from benchmarks.longline.meter import Span, rates_by_second, steady_rate
+from benchmarks.longline.meter import Span
 from benchmarks.longline.namespace import why_not
+from benchmarks.longline.rates import rates_by_second, steady_rate
 from benchmarks.longline.raw import Raw, measure
 from benchmarks.longline.roads import EmulatedRoad, congestion_controls
 from benchmarks.processes import WorkerFailed

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from benchmarks.closing import Closing
-from benchmarks.jobs import Line as RelayLine
-from benchmarks.jobs import opened
+from benchmarks.lines import Line as RelayLine
+from benchmarks.lines import opened
 from benchmarks.longline.bottleneck import Line
 from benchmarks.longline.forwarder import FAR
 from benchmarks.longline.namespace import inside

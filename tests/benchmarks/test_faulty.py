@@ -18,7 +18,7 @@ from benchmarks.passing import Left
 
 FOUND: tuple[Outcome, ...] = ("repaired", "damaged", "not delivered")
 KIB, MB = 1 << 10, 10**6
-CUTS, FLIPS, SEED = 20, 100, 7
+CUTS, FLIPS, SEED = 20, 60, 7
 SMALL = streamlink.LinkConfig(
     stream=streamlink.StreamConfig(
         chunk_bytes=64 * KIB, window_bytes=512 * KIB, initial_window_bytes=256 * KIB
@@ -69,7 +69,8 @@ def test_a_slow_line_carries_little_more_than_the_model() -> None:
     [("grpc", FLIPS), ("tcp", 30)],  # over TCP a header that was hit costs the connection
 )
 def test_each_of_many_flipped_bits_in_messages_is_found(carrier: str, count: int) -> None:
-    found = flips.flip(count, Layout(4, 4 * MB), SEED, carrier)
+    # Short models, and more of them: messages are hit that come where a model begins or ends.
+    found = flips.flip(count, Layout(4, MB // 2), SEED, carrier)
     assert flips.is_met(found, count)
     ours = found.table["all messages"]
     assert sum(ours.values()) == count

@@ -41,32 +41,23 @@ def outcome(tally: Tally) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.processes
-def test_every_test_runs_so_often_and_what_fails_keeps_its_log(tmp_path: Path, tests: Path) -> None:
+def test_every_test_runs_so_often_as_is_missing_and_anew_when_its_file_has_changed(
+    tmp_path: Path, tests: Path
+) -> None:  # one test, since each start of pytest takes a second
     kept = tmp_path / "kept"
+    once = run(kept, [tests.name, "-k", "good"], runs=1, busy=0, workers=0, root=tmp_path)
+    assert outcome(once) == {"test_good": (1, 0)}
     tally = run(kept, [tests.name], runs=2, busy=1, workers=0, root=tmp_path)
     assert outcome(tally) == {"test_good": (2, 0), "test_bad": (2, 2), "test_at_first": (2, 1)}
     logs = sorted(kept.glob("logs/*"))
     assert len(logs) == 3
     assert all("why it failed" in log.read_text() for log in logs if "test-bad" in log.name)
 
-
-@pytest.mark.processes
-def test_only_what_is_missing_runs_again(tmp_path: Path, tests: Path) -> None:
-    kept = tmp_path / "kept"
-    run(kept, [tests.name, "-k", "good"], runs=1, busy=0, workers=0, root=tmp_path)
+    tests.write_text("def test_bad(): pass")
     tally = run(kept, [tests.name], runs=1, busy=0, workers=0, root=tmp_path)
-    assert outcome(tally) == {"test_good": (1, 0), "test_bad": (1, 1), "test_at_first": (1, 1)}
-
-
-@pytest.mark.processes
-def test_a_test_begins_anew_when_its_file_has_changed(tmp_path: Path) -> None:
-    file, kept = tmp_path / "test_it.py", tmp_path / "kept"
-    for body in ("assert False", "pass"):
-        file.write_text(f"def test_it(): {body}")
-        tally = run(kept, [file.name], runs=1, busy=0, workers=0, root=tmp_path)
-    assert outcome(tally) == {"test_it": (1, 0)}
+    assert outcome(tally) == {"test_bad": (1, 0)}
     summarize(kept, tmp_path / "summary")
-    assert len((tmp_path / "summary").read_text().splitlines()) == 2
+    assert len((tmp_path / "summary").read_text().splitlines()) == 4
 
 
 @pytest.mark.processes

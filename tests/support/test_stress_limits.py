@@ -22,14 +22,13 @@ def test_it():
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("where", ["module", "test"])
-def test_no_limit_of_a_test_or_of_its_module_is_in_force(tmp_path: Path, where: str) -> None:
-    limits = {"module": "", "test": ""}
-    limits[where] = {
-        "module": "pytestmark = pytest.mark.timeout(0.05)",
-        "test": "@pytest.mark.timeout(0.05)",
-    }[where]
-    file = tmp_path / "test_it.py"
-    file.write_text(LIMITED.format(**limits))
-    tally = run(tmp_path / "kept", [file.name], runs=1, busy=0, workers=0, root=tmp_path)
-    assert (tally.runs.total(), tally.failures.total()) == (1, 0)
+def test_no_limit_of_a_test_or_of_its_module_is_in_force(tmp_path: Path) -> None:
+    module, test = "pytestmark = pytest.mark.timeout(0.05)", "@pytest.mark.timeout(0.05)"
+    files = {
+        "test_a.py": LIMITED.format(module=module, test=""),
+        "test_b.py": LIMITED.format(module="", test=test),
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    tally = run(tmp_path / "kept", list(files), runs=1, busy=0, workers=0, root=tmp_path)
+    assert (tally.runs.total(), tally.failures.total()) == (2, 0)

@@ -14,8 +14,7 @@ from benchmarks.links.kept import read
 from benchmarks.links.lines import parse_line
 from benchmarks.links.measuring import measure
 from tests.benchmarks.links.cases import case_of
-
-pytestmark = [pytest.mark.processes, pytest.mark.slow]
+from tests.benchmarks.links.commands import ASKS_GIT, run_here
 
 MIB = 1 << 20
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -29,6 +28,8 @@ def links(*words: str, folder: Path, **env: str) -> subprocess.CompletedProcess[
     )  # fmt: skip
 
 
+@pytest.mark.processes
+@pytest.mark.slow
 def test_a_small_part_is_run_and_its_page_can_be_made_again(tmp_path: Path) -> None:
     part = ("links", "--small", "--line", "loopback")
     first = links(*part, folder=tmp_path)
@@ -36,12 +37,14 @@ def test_a_small_part_is_run_and_its_page_can_be_made_again(tmp_path: Path) -> N
     assert "4 of 4 runs to do" in first.stderr
     page = (tmp_path / "links.html").read_bytes()
     (tmp_path / "links.html").unlink()
-    again = links("links", "--report", folder=tmp_path)
+    again = run_here("links", "--report", folder=tmp_path)
     assert (again.returncode, again.stdout) == (0, first.stdout)
     assert len((tmp_path / "links.html").read_bytes()) == len(page)
-    assert "0 of 4 runs to do" in links(*part, folder=tmp_path).stderr
+    assert run_here(*part, "--plan", folder=tmp_path).stdout.startswith("0 runs")
 
 
+@pytest.mark.processes
+@pytest.mark.slow
 def test_a_peer_that_cannot_be_had_is_reported_and_the_rest_go_on(tmp_path: Path) -> None:
     part = ("peers", "--small", "--peer", "rsync, daemon", "--line", "400KiB")
     done = links(*part, folder=tmp_path, PATH=str(tmp_path))
@@ -55,7 +58,7 @@ def test_a_peer_that_cannot_be_had_is_reported_and_the_rest_go_on(tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--report",), "has no run of this"),
+        pytest.param(("--report",), "has no run of this", marks=ASKS_GIT),
         (("--peer", "carrier pigeon"), "plain grpcio"),
         (("--line", "fast"), "100Mbit,50ms"),
         (("--size", "many"), "many"),
@@ -64,11 +67,13 @@ def test_a_peer_that_cannot_be_had_is_reported_and_the_rest_go_on(tmp_path: Path
 def test_what_cannot_be_done_is_refused_with_the_reason(
     words: tuple[str, ...], reason: str, tmp_path: Path
 ) -> None:
-    done = links("peers", *words, folder=tmp_path)
+    done = run_here("peers", *words, folder=tmp_path)
     assert done.returncode == 2
     assert reason in " ".join(done.stderr.replace("│", " ").split())
 
 
+@pytest.mark.processes
+@pytest.mark.slow
 def test_streamlink_moves_a_model_over_a_relay_which_counts_it() -> None:
     run = measure(case_of("streamlink", "200Mbit,10ms", mib=2, arrays=4))
     assert not run.error
@@ -79,6 +84,8 @@ def test_streamlink_moves_a_model_over_a_relay_which_counts_it() -> None:
     assert all(side.peak_over_base_bytes >= 2 * MIB for side in run.sides.values())
 
 
+@pytest.mark.processes
+@pytest.mark.slow
 def test_a_line_is_as_slow_and_as_far_as_it_was_asked_to_be() -> None:
     found = measure_line(parse_line("20Mbit,20ms"), 1.0)
     assert found.rate == pytest.approx(20e6, rel=0.2)

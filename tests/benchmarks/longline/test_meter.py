@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.longline.meter import Meter, Span, rates_by_second, steady_rate
+from benchmarks.longline.meter import Meter, Span
+from benchmarks.longline.rates import rates_by_second, steady_rate
 
 
 def test_a_long_run_warms_up_for_ten_seconds_and_a_trial_for_a_part_of_it() -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from benchmarks.longline import capacity, model, raw
 from benchmarks.longline.bottleneck import Line
-from benchmarks.longline.meter import Span, rates_by_second, steady_rate
+from benchmarks.longline.meter import Span
 from benchmarks.longline.namespace import why_not
+from benchmarks.longline.rates import rates_by_second, steady_rate
 from benchmarks.longline.roads import EmulatedRoad, RelayedRoad, Road, congestion_controls
 
 pytestmark = pytest.mark.processes
@@ -28,7 +29,7 @@ from benchmarks.longline.roads import EmulatedRoad
 from benchmarks.processes import Worker
 with EmulatedRoad(Line(rate=1e6, round_trip=0.01)) as road:
     with road.far():
-        far = Worker("benchmarks.longline.capacity:answer", {"host": road.host}, name="far")
+        far = Worker("benchmarks.longline.echo:answer", {"host": road.host}, name="far")
     with far:
         far.expect("listening")
         print("standing", flush=True)
