@@ -10,7 +10,7 @@ import typer
 from typer.main import get_command
 
 from streamlink.cli import app
-from streamlink.cli.commands import _Group
+from streamlink.cli.lazy import LazyGroup
 from tests.support.commands import environment
 
 # Each takes a part of a second, and a command that asks or writes a file needs none of them.
@@ -36,10 +36,10 @@ def modules_of(command: str) -> set[str]:
 
 def test_every_name_in_the_table_is_the_name_of_a_command() -> None:
     group = get_command(app)
-    assert isinstance(group, _Group)
+    assert isinstance(group, LazyGroup)
     context = typer.Context(group, info_name="streamlink")
-    assert group.list_commands(context) == list(_Group.modules)
-    for name in _Group.modules:
+    assert group.list_commands(context) == list(group.modules)
+    for name in group.modules:
         command = group.get_command(context, name)
         assert command is not None
         assert command.name == name
@@ -48,7 +48,7 @@ def test_every_name_in_the_table_is_the_name_of_a_command() -> None:
 
 def test_a_name_that_is_not_in_the_table_is_no_command() -> None:
     group = get_command(app)
-    assert isinstance(group, _Group)
+    assert isinstance(group, LazyGroup)
     assert group.get_command(typer.Context(group), "srever") is None
 
 
