@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from streamlink.config import (
     GrpcConfig,
@@ -17,7 +17,7 @@ from streamlink.config import (
     TimeoutConfig,
     parse_size,
 )
-from streamlink.config.values import LOSSY_FORMATS
+from streamlink.config.values import LOSSY_FORMATS, Settings
 from streamlink.encodings.registry import lossy_formats
 
 CONFIGS = [StreamConfig, TimeoutConfig, GrpcConfig, LimitsConfig, LinkConfig, RoundConfig]
@@ -105,6 +105,56 @@ def test_a_setting_cannot_change_once_built(config: type[BaseModel]) -> None:
 def test_every_setting_is_described(config: type[BaseModel]) -> None:
     for name, field in config.model_fields.items():
         assert field.description, f"{config.__name__}.{name} says nothing"
+
+
+class Ours(Settings):
+    """Settings whose fields are described in every way."""
+
+    one: int = 1
+    """A line, and
+    another one."""
+
+    two: int = Field(default=2, description="its own")
+    """Not this."""
+
+    three: int = 3
+    """Has a method below it."""
+
+    def four(self) -> None:
+        """No field."""
+
+    five: int = 5
+    six: int = 6
+
+
+class Pydantics(BaseModel):
+    """The same, as pydantic reads them."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    one: int = 1
+    """A line, and
+    another one."""
+
+    two: int = Field(default=2, description="its own")
+    """Not this."""
+
+    three: int = 3
+    """Has a method below it."""
+
+    def four(self) -> None:
+        """No field."""
+
+    five: int = 5
+    six: int = 6
+
+
+def test_descriptions_are_those_that_pydantic_itself_would_find() -> None:
+    ours, theirs = (each.model_json_schema()["properties"] for each in (Ours, Pydantics))
+    assert ours == theirs
+    assert ours["one"]["description"] == "A line, and\nanother one."
+    described = [name for name, facts in ours.items() if "description" in facts]
+    assert described == ["one", "two", "three"]
 
 
 @every_config(StreamConfig, TimeoutConfig, GrpcConfig, LimitsConfig, RoundConfig)

@@ -5,8 +5,8 @@ commands share (logging, signals, error messages), ``services`` what long-runnin
 ``user_code`` loads the user's code. ``jobs``, ``simulate``, ``models``, ``copies``, ``init``,
 ``certs`` and ``status`` are the commands, which ``commands`` collects.
 
-The commands are imported when one is run, because the imports take a second; Ctrl-C works during
-that second already.
+A command is imported when it is run, without the others, because the imports take a second; Ctrl-C
+works during that second already.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ def main() -> None:
     is_json = "--json-logs" in sys.argv
     if is_json:  # gRPC's core, which reads this when it is imported, writes past Python's log
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    from streamlink.cli.commands import run
+    from streamlink.cli.collector import importing
+
+    with importing():
+        from streamlink.cli.commands import run
 
     try:
         run(is_json=is_json)

@@ -15,13 +15,12 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
-from streamlink import logs
 from streamlink.cancel import CancelToken
-from streamlink.cli.checks import check_log
 from streamlink.cli.errors import CommandError, JobFailed, exit_code, sentence, sentences
 from streamlink.cli.settings import config_from, flags
 from streamlink.config import JobConfig
 from streamlink.errors import AbortCode, Cancelled, StreamAborted, StreamlinkError
+from streamlink.logs import configure, everything_in_json, json_line
 from streamlink_fl import signals
 
 __all__ = ["Common", "a_job", "command", "in_words", "only_server_failed"]
@@ -139,9 +138,11 @@ def _common(names: tuple[str, ...], given: dict[str, Any], token: CancelToken) -
 def _begin_log(given: dict[str, Any], console: Console, *, is_check: bool) -> None:
     file = given["log_file"]
     if is_check:
+        from streamlink.cli.checks import check_log  # which takes much of the package
+
         check_log(file)
         file = None  # to open it would create it, and its directory
-    logs.configure(given["log_level"], file, given["json_logs"], rich=console, site=_site(given))
+    configure(given["log_level"], file, given["json_logs"], rich=console, site=_site(given))
 
 
 def _site(given: dict[str, Any]) -> str:
@@ -155,7 +156,7 @@ def _all(in_json: bool) -> Iterator[None]:
     if not in_json:
         yield
         return
-    with logs.everything_in_json():
+    with everything_in_json():
         yield
 
 
@@ -196,7 +197,7 @@ def only_server_failed(error: BaseException) -> bool:
 
 def _say(text: str, event: str, code: int, in_json: bool) -> None:
     level = "ERROR" if event == "failed" else "INFO"
-    line = logs.json_line(level, text, event, exit_code=code) if in_json else text
+    line = json_line(level, text, event, exit_code=code) if in_json else text
     typer.echo(line, err=True)
 
 

@@ -1,46 +1,53 @@
-"""All commands, and how the command line is read."""
+"""The names of all commands, and how the command line is read."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
 from streamlink import __version__
-from streamlink.cli.certs import certs
-from streamlink.cli.copies import receive, send
-from streamlink.cli.fetches import fetch, serve
-from streamlink.cli.help import SettingsCommand
-from streamlink.cli.init import init
-from streamlink.cli.jobs import client, server
-from streamlink.cli.models import export, inspect
-from streamlink.cli.mpi import mpi
-from streamlink.cli.probe import probe
-from streamlink.cli.profile import profile
-from streamlink.cli.simulate import simulate
-from streamlink.cli.status import abort, limit, status
-from streamlink.cli.train import train
+from streamlink.cli.lazy import LazyGroup
 from streamlink.logs import json_line
 from streamlink_fl import DISTRIBUTION, find_clash
 
 __all__ = ["app", "run"]
 
+_MODULES = {
+    "server": "jobs",
+    "client": "jobs",
+    "simulate": "simulate",
+    "mpi": "mpi",
+    "inspect": "models",
+    "export": "models",
+    "send": "copies",
+    "receive": "copies",
+    "serve": "fetches",
+    "fetch": "fetches",
+    "probe": "probe",
+    "init": "init",
+    "certs": "certs",
+    "status": "status",
+    "limit": "status",
+    "abort": "status",
+    "profile": "profile",
+    "train": "train",
+}
+
+
+class _Group(LazyGroup):
+    modules: ClassVar = {name: f"streamlink.cli.{module}" for name, module in _MODULES.items()}
+
+
 app = typer.Typer(
     name="streamlink",
+    cls=_Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    *(server, client, simulate, mpi, inspect, export),
-    *(send, receive, serve, fetch, probe),
-    *(init, certs, status, limit, abort),
-):
-    app.command(cls=SettingsCommand)(command)
-app.add_typer(profile)
-app.add_typer(train)
 
 
 def run(*, is_json: bool) -> None:

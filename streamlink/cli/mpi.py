@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from streamlink import logs
 from streamlink.allocator import tune_allocator
 from streamlink.cli.checks import check_metrics, check_report, check_visiting
 from streamlink.cli.command import Common, a_job, command, in_words, only_server_failed
@@ -42,6 +41,7 @@ from streamlink.clock import running_time
 from streamlink.config import JobConfig, SecurityConfig
 from streamlink.executors.client import Client
 from streamlink.executors.executor import Executor
+from streamlink.logs import configure
 from streamlink.transport.ranks import Ranks, ranks_of_this_process
 
 __all__ = ["mpi"]
@@ -209,4 +209,4 @@ def _log_apart(common: Common, name: str) -> None:
     own = common.log_file
     if own is not None:
         own = own.with_stem(f"{own.stem}.{name}")
-    logs.configure(level, own, common.json_logs, rich=common.console, site=name)
+    configure(level, own, common.json_logs, rich=common.console, site=name)

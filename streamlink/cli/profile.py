@@ -30,6 +30,7 @@ __all__ = ["profile"]
 profile = typer.Typer(
     name="profile",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
     help="Measure memory and time in an experiment, and write a report.",
 )

@@ -6,14 +6,13 @@ import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streamlink.cli.errors import CommandError, sentence
 from streamlink.config import SecurityConfig
 from streamlink.errors import StreamlinkError
-from streamlink.link import HasTraffic
 from streamlink.operate.control import (
     Answer,
     ControlServer,
@@ -22,8 +21,10 @@ from streamlink.operate.control import (
     control_paths,
     own_control_path,
 )
-from streamlink.operate.metrics import serve_metrics
-from streamlink.rounds.controller import ScatterAndGather
+
+if TYPE_CHECKING:
+    from streamlink.link import HasTraffic
+    from streamlink.rounds.controller import ScatterAndGather
 
 __all__ = [
     "Control",
@@ -171,5 +172,7 @@ def metrics_endpoint(
     if address is None:
         yield
         return
+    from streamlink.operate.metrics import serve_metrics
+
     with serve_metrics(address, of, job):
         yield

@@ -12,13 +12,11 @@ from rich.console import Console
 
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.errors import CommandError
-from streamlink.cli.paths import ledger_of
 from streamlink.cli.services import StoreOf, sockets_of
 from streamlink.cli.watch import WATCH_SECONDS, how_it_ended, in_place, plain, watched
 from streamlink.config.bandwidth import parse_bwlimit
 from streamlink.logs import escape
 from streamlink.operate.control import NothingRuns, ask
-from streamlink.rounds.ledger_page import recorded_job
 from streamlink_fl import output
 
 __all__ = ["abort", "limit", "status"]
@@ -180,6 +178,11 @@ def _ask(path: Path, question: Mapping[str, Any], store: Path | None) -> dict[st
     try:
         return ask(path, question)
     except NothingRuns as error:
+        # Imported only here: much of the package stands behind them, and a process that answers
+        # needs none of it.
+        from streamlink.cli.paths import ledger_of
+        from streamlink.rounds.ledger_page import recorded_job
+
         if store is None or (job := recorded_job(ledger_of(store))) is None:
             raise
         where = f"{path}: no process listens here, and by {ledger_of(store)} job {job.name!r} is"

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from streamlink import logs
 from streamlink.allocator import tune_allocator
 from streamlink.cli.checks import check_name, check_serving, check_store, check_visiting
 from streamlink.cli.command import Common, a_job, command
@@ -46,6 +45,7 @@ from streamlink.cli.train_options import (
 from streamlink.cli.train_simulate import simulate
 from streamlink.fleet import Reporter, python_module
 from streamlink.link import Server
+from streamlink.logs import configure
 from streamlink.rounds import RoundReport
 from streamlink.training.client import link_config, run_client
 from streamlink.training.code import CodeFolder
@@ -59,6 +59,7 @@ logger = logging.getLogger("streamlink.command")
 train = typer.Typer(
     name="train",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
     help="Train a model with PyTorch at several clients, as options or APPFL's YAML files say.",
 )
@@ -277,9 +278,7 @@ def _log_to(common: Common, file: str) -> None:
     if file and common.log_file is None:
         # In the file of a client of ``simulate``, too: its terminal shows warnings only.
         level = "debug" if common.log_level == "debug" else "info"
-        logs.configure(
-            level, file, common.json_logs, rich=common.console, screen_level=common.log_level
-        )
+        configure(level, file, common.json_logs, rich=common.console, screen_level=common.log_level)
 
 
 def _sentence(report: RoundReport) -> str:

@@ -17,7 +17,6 @@ from rich.text import Text
 from streamlink.cli.status_text import fitting, lines_of
 from streamlink.logs import escape
 from streamlink.operate.control import ControlError, NothingRuns
-from streamlink.rounds.ledger_page import recorded_job
 
 __all__ = ["WATCH_SECONDS", "how_it_ended", "in_place", "plain", "watched"]
 
@@ -64,6 +63,8 @@ def how_it_ended(last: Facts) -> str:
         far, of = last[f"{has}_bytes"], last[f"{all_of}_total_bytes"]
         seen = f", last seen at {far} of {of} bytes" if far < of else ""
         return f"the transfer has ended{seen}; see the output of its process for the result"
+    from streamlink.rounds.ledger_page import recorded_job  # with much of the package behind it
+
     job, ledger = last["job"], last.get("ledger", "")
     # The process cannot be asked any more, and its exit code is known to its parent only. The
     # ledger on the disk outlives it.

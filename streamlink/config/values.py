@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+)
+from pydantic_core import CoreSchema
 
 from streamlink.config.bandwidth import parse_bwlimit
+from streamlink.config.descriptions import docstrings_of
 
 __all__ = [
     "LOSSY_FORMATS",
@@ -99,4 +108,15 @@ class Settings(BaseModel):
     """Settings that cannot be changed once built; unknown keys are refused."""
 
     # Unknown keys are refused, because a misspelled deadline would silently keep its default.
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: Any, handler: GetCoreSchemaHandler, /
+    ) -> CoreSchema:
+        # Before the schema is made, which takes the descriptions over.
+        for name, text in docstrings_of(cls).items():
+            field = cls.model_fields.get(name)
+            if field is not None and field.description is None:
+                field.description = text
+        return handler(source)

@@ -11,7 +11,6 @@ import re
 import socket
 from contextlib import closing
 from pathlib import Path
-from urllib.request import getproxies, proxy_bypass
 
 __all__ = [
     "DEFAULT_SCHEME",
@@ -95,6 +94,8 @@ def is_proxied(host: str) -> bool:
 
     Whatever else connects would go another way, and perhaps to another machine of that name.
     """
+    from urllib.request import getproxies, proxy_bypass  # with HTTP and e-mail behind them
+
     names = getproxies()
     # The names are those that gRPC looks at (its doc/environment_variables.md).
     if not any(each in names for each in ("grpc", "https", "http")):

@@ -46,7 +46,7 @@ def test_a_model_is_served_to_several_and_then_the_server_ends(
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("count", [35, 90, 125])
+@pytest.mark.parametrize("count", [35, 125])
 def test_a_fetcher_that_is_killed_and_started_again_goes_on(
     source: Path, target: Path, address: str, count: int
 ) -> None:
@@ -61,7 +61,7 @@ def test_a_fetcher_that_is_killed_and_started_again_goes_on(
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("count", [3, 6, 9])
+@pytest.mark.parametrize("count", [3, 9])
 def test_a_server_of_a_model_that_is_killed_and_started_again_goes_on(
     source: Path, target: Path, address: str, count: int
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 from importlib.util import find_spec
 from pathlib import Path
@@ -135,9 +136,10 @@ def test_the_help_fits_80_columns(command: str) -> None:
 @pytest.mark.processes
 @pytest.mark.timeout(900)
 def test_the_seeds_resnet_job_runs_as_it_stands(place: Path) -> None:
-    # One of its five rounds: each is ten steps of Adam at each of two clients.
-    words = streamlink("train", "simulate", "--store", "r", *RESNET, "--rounds", 1)
-    with Command(words, place) as running:
+    # One of its five rounds, and one of the ten steps that each client takes in it.
+    short = ["--rounds", 1, "--train-arg", "num_local_steps=1"]
+    words = streamlink("train", "simulate", "--store", "r", *RESNET, *short)
+    with Command(words, place, _one_thread()) as running:
         assert running.end() == 0, running.log
     assert re.search(r"round 0: .* 2 updates, train_loss .*val_accuracy .*val_loss", running.output)
     logs = {each.name: each.read_text() for each in (place / "output").iterdir()}
@@ -162,11 +164,10 @@ def test_the_seeds_language_model_job_runs_with_a_tiny_model_and_changes_nothing
     place: Path,
 ) -> None:
     tiny = ["--model-name", "tiny"]
-    made = streamlink("train", "model", "--store", "before", "--model", "llm", *tiny)
-    with Command(made, place) as making:
-        assert making.end() == 0, making.log
+    assert said("model", "--store", "before", "--config", LLM[1], *tiny)[0] == 0
+    shutil.copytree(place / "before", place / "after")  # what the job begins with
     job = ["train", "simulate", "--store", "after", *LLM, *tiny, "--clients", 3]
-    with Command(streamlink(*job), place) as running:
+    with Command(streamlink(*job), place, _one_thread()) as running:
         assert running.end() == 0, running.log
     assert running.output.count("3 updates") == 3  # of as many rounds
     # Nobody trains, so the mean of all clients is the model that the job began with.
@@ -179,8 +180,10 @@ def test_the_seeds_language_model_job_runs_with_a_tiny_model_and_changes_nothing
 @pytest.mark.timeout(600)
 def test_original_and_optimised_processes_train_the_same_bits(place: Path) -> None:
     model = ["--model", "cnn", "--model-arg", "num_channel=3", "--model-arg", "num_pixel=32"]
+    assert said("model", "--store", "first", *model)[0] == 0
     digests = set()
     for switch in ("--optimize-memory", "--no-optimize-memory"):
+        shutil.copytree(place / "first", place / f"s{switch}")
         job = ["simulate", "--store", f"s{switch}", *model, "--rounds", 2, switch]
         with Command(streamlink("train", *job), place, _one_thread()) as running:
             assert running.end() == 0, running.log
@@ -197,6 +200,7 @@ def _one_thread() -> dict[str, str]:
 @pytest.mark.processes
 @pytest.mark.timeout(600)
 def test_a_client_that_may_not_hold_the_model_ends_the_job_with_its_reason(place: Path) -> None:
+    assert said("model", "--store", "c", "--model", "cnn")[0] == 0
     words = ["train", "server", "--store", "c", "--model", "cnn", "--listen", "127.0.0.1:0"]
     words += ["--clients", "1", "--set", "rounds.max_attempts=1"]
     with Command(streamlink(*words, "--log-level", "debug"), place) as serving:

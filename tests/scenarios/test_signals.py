@@ -97,7 +97,7 @@ def receiver(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
-@pytest.mark.parametrize("point", ["streamlink.cli", "typer", "numpy", "streamlink.cli.status"])
+@pytest.mark.parametrize("point", ["streamlink.cli", "typer", "numpy", "streamlink.cli.models"])
 def test_a_signal_while_the_modules_are_imported_ends_it_without_a_traceback(
     point: str, number: signal.Signals
 ) -> None:

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import streamlink.cli.jobs  # noqa: F401  # else each child would import it
 from streamlink.cli import main
 from streamlink.closing import Closing
 from tests.support.commands import REPOSITORY, environment
