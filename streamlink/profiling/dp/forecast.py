@@ -16,8 +16,8 @@ __all__ = ["Forecast", "forecast"]
 _FLOAT = 4
 _PROCESS_BYTES = 480 << 20
 """Python with torch, Opacus and transformers, as resident on a CPU before there is a model."""
-_TILE_BYTES = 8 << 20
-"""The tiles of ``flash_fsdp``, several at the same time."""
+_TILE_BYTES = {"cpu": 8 << 20, "cuda": 128 << 20}
+"""The tiles of ``flash_fsdp``, several at the same time; see ``norms``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def _norms(experiment: Experiment, shape: Shape, size: int) -> int:
         case Mode.NO_DP:
             return 0
         case Mode.FLASH:
-            return _TILE_BYTES
+            return _TILE_BYTES[experiment.device]
         case Mode.GHOST:
             tokens = experiment.batch_size * experiment.seq_length
             widest = max(b for _, b in shape.linears)

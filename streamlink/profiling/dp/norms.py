@@ -21,10 +21,22 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
-__all__ = ["MOST_ELEMENTS", "NormSampler", "embedding_norms", "linear_norms", "rms_norm_norms"]
+__all__ = [
+    "MOST_ELEMENTS",
+    "MOST_ELEMENTS_ON_GPU",
+    "NormSampler",
+    "embedding_norms",
+    "linear_norms",
+    "most_elements",
+    "rms_norm_norms",
+]
 
 MOST_ELEMENTS = 1 << 18
-"""How many float32 elements one buffer may have, for all samples together (1 MiB)."""
+"""How many float32 elements one buffer may have on a CPU, for all samples together: 1 MiB, which
+its cache holds."""
+MOST_ELEMENTS_ON_GPU = 1 << 22
+"""On a GPU: 16 MiB. Each tile costs the start of some kernels, and with 1 MiB these took 27 times
+as long as a step of ghost clipping (1 B parameters, 1024 tokens, H100)."""
 
 NormSampler = Callable[[nn.Module, Tensor, Tensor], list[Tensor]]
 """Returns the norms, one for each sample, of each trainable parameter of a layer, in their order.
@@ -42,7 +54,7 @@ def linear_norms(layer: nn.Linear, inputs: Tensor, backprops: Tensor) -> list[Te
         norms.append(_root(squares))
     if layer.bias is not None and layer.bias.requires_grad:
         total = g.new_zeros(g.shape[0], g.shape[2], dtype=torch.float32)
-        for tokens in _tiles(g.shape[1], MOST_ELEMENTS // (g.shape[0] * g.shape[2])):
+        for tokens in _tiles(g.shape[1], most_elements(g) // (g.shape[0] * g.shape[2])):
             total += g[:, tokens].float().sum(dim=1)
         norms.append(total.norm(dim=1))
     return norms
@@ -68,13 +80,18 @@ def rms_norm_norms(layer: nn.Module, inputs: Tensor, backprops: Tensor) -> list[
     a, g = _with_time(inputs), _with_time(backprops)
     epsilon = float(layer.variance_epsilon)
     total = g.new_zeros(g.shape[0], g.shape[2], dtype=torch.float32)
-    for tokens in _tiles(g.shape[1], MOST_ELEMENTS // (g.shape[0] * g.shape[2])):
+    for tokens in _tiles(g.shape[1], most_elements(g) // (g.shape[0] * g.shape[2])):
         tile = a[:, tokens].float()
         scale = tile.square().mean(dim=-1, keepdim=True).add_(epsilon).rsqrt_()
         # Rounded as the layer rounds it, so that in bf16, too, it is this layer's own gradient.
         normal = (tile * scale).to(a.dtype).float()
         total += normal.mul_(g[:, tokens]).sum(dim=1)
     return [total.norm(dim=1)]
+
+
+def most_elements(tensor: Tensor) -> int:
+    """Return how many float32 elements one buffer may have where a tensor is."""
+    return MOST_ELEMENTS_ON_GPU if tensor.is_cuda else MOST_ELEMENTS
 
 
 def _is_rows_cheaper(a: Tensor, g: Tensor) -> bool:
@@ -86,9 +103,10 @@ def _is_rows_cheaper(a: Tensor, g: Tensor) -> bool:
 def _rows(a: Tensor, g: Tensor) -> Tensor:
     samples, length, width = a.shape
     squares = a.new_zeros(samples, dtype=torch.float64)
-    for rows in _tiles(g.shape[2], MOST_ELEMENTS // (samples * width)):
+    most = most_elements(a)
+    for rows in _tiles(g.shape[2], most // (samples * width)):
         count = rows.stop - rows.start
-        tokens_at_once = MOST_ELEMENTS // (samples * max(width, count))
+        tokens_at_once = most // (samples * max(width, count))
         block = a.new_zeros(samples, count, width, dtype=torch.float32)
         for tokens in _tiles(length, tokens_at_once):
             block.baddbmm_(g[:, tokens, rows].float().transpose(1, 2), a[:, tokens].float())
@@ -99,8 +117,8 @@ def _rows(a: Tensor, g: Tensor) -> Tensor:
 def _pairs(a: Tensor, g: Tensor) -> Tensor:
     samples, length, _ = a.shape
     squares = a.new_zeros(samples, dtype=torch.float64)
-    widest = max(a.shape[2], g.shape[2])
-    at_once = min(math.isqrt(MOST_ELEMENTS // samples), MOST_ELEMENTS // (samples * widest))
+    widest, most = max(a.shape[2], g.shape[2]), most_elements(a)
+    at_once = min(math.isqrt(most // samples), most // (samples * widest))
     for first in _tiles(length, at_once):
         a_first, g_first = a[:, first].float(), g[:, first].float()
         for second in _tiles(length, at_once, begin=first.start):
@@ -114,7 +132,7 @@ def _pairs(a: Tensor, g: Tensor) -> Tensor:
 def _token_norm(tokens: Tensor, g: Tensor, padding: int | None) -> Tensor:
     different, places = torch.unique(tokens, return_inverse=True)
     square = g.new_zeros((), dtype=torch.float64)
-    for columns in _tiles(g.shape[1], MOST_ELEMENTS // len(tokens)):
+    for columns in _tiles(g.shape[1], most_elements(g) // len(tokens)):
         width = columns.stop - columns.start
         sums = g.new_zeros(len(different), width, dtype=torch.float32)
         sums.index_add_(0, places, g[:, columns].float())
