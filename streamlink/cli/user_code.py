@@ -10,6 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+# Here, and not when the user's code asks for the first public name: a ``KeyboardInterrupt`` inside
+# an import, such as while a dataclass is made, makes Python end by the signal instead of our code.
+import streamlink.public  # noqa: F401
 from streamlink.cli.errors import CommandError
 from streamlink.executors.executor import Executor
 from streamlink.executors.streaming import StreamingExecutor
