@@ -79,16 +79,20 @@ class Keeper:
         self._folder, self._root = folder, root
         self._commit = commit()
         self._texts: dict[str, str] = {}
+        self._skipped: set[str] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a test once it is over: its teardown may fail, too."""
         if report.failed:
             text = "\n".join([report.longreprtext, *(f"-- {n}\n{t}" for n, t in report.sections)])
             self._texts[report.nodeid] = self._texts.get(report.nodeid, "") + text
+        if report.skipped:
+            self._skipped.add(report.nodeid)
         if report.when == "teardown":
-            self._note(report.nodeid, self._texts.pop(report.nodeid, None))
+            is_run = report.nodeid not in self._skipped
+            self._note(report.nodeid, self._texts.pop(report.nodeid, None), int(is_run))
 
-    def _note(self, test: str, failure: str | None) -> None:
+    def _note(self, test: str, failure: str | None, runs: int) -> None:
         if failure is not None:
             number = sum(result["test"] == test for result in _results(self._folder)) + 1
             log = (
@@ -98,7 +102,7 @@ class Keeper:
             log.write_text(failure, "utf-8")
         with (self._folder / _RESULTS).open("a", encoding="utf-8") as results:
             file = _version(self._root, test.partition("::")[0])
-            results.write(_line((test, self._commit, file), 1, int(failure is not None)))
+            results.write(_line((test, self._commit, file), runs, int(failure is not None)))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -150,13 +154,18 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     tests = _collected(select, root)
     with _busy(busy):
-        while due := (before := Tally.read(folder, root)).due(tests, runs):
+        while due := Tally.read(folder, root).due(tests, runs):
+            before = len(list(_results(folder)))
             _run_all(folder, due, workers, root)
-            if Tally.read(folder, root).runs.total() == before.runs.total():
+            new = list(_results(folder))[before:]
+            if not new:
                 raise RuntimeError("pytest has run none of the tests; see what it printed")
+            # What a test is skipped for does not change while this runs. It counts as no run.
+            skipped = {each["test"] for each in new if not each["runs"]}
+            tests = [each for each in tests if each not in skipped]
     tally, known = Tally.read(folder, root), set(tests)
     return Tally(
-        Counter({test: count for test, count in tally.runs.items() if test in known}),
+        Counter({test: count for test, count in tally.runs.items() if test in known and count}),
         Counter({test: count for test, count in tally.failures.items() if test in known}),
     )
 
@@ -169,7 +178,7 @@ def summarize(folder: Path, summary: Path) -> None:
         key = result["test"], result["commit"], result.get("file", "")
         runs[key] += result["runs"]
         failures[key] += result["failures"]
-    lines = [_line(key, runs[key], failures[key]) for key in sorted(runs)]
+    lines = [_line(key, runs[key], failures[key]) for key in sorted(runs) if runs[key]]
     summary.parent.mkdir(parents=True, exist_ok=True)
     unfinished = summary.with_name(summary.name + ".partial")
     unfinished.write_text("".join(lines), "utf-8")

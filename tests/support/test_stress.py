@@ -67,6 +67,17 @@ def test_tests_that_cannot_be_collected_are_an_error_with_what_pytest_said(tmp_p
 
 
 @pytest.mark.processes
+def test_a_test_that_is_skipped_here_has_not_run_and_the_others_do(tmp_path: Path) -> None:
+    text = "import pytest\ndef test_away(): pytest.skip('no GPU')\ndef test_here(): pass\n"
+    (tmp_path / "test_some.py").write_text(text)
+    tally = run(tmp_path / "kept", ["test_some.py"], runs=2, busy=0, workers=0, root=tmp_path)
+    assert outcome(tally) == {"test_here": (2, 0)}
+    summarize(tmp_path / "kept", tmp_path / "summary")
+    (line,) = (tmp_path / "summary").read_text().splitlines()
+    assert "test_here" in line
+
+
+@pytest.mark.processes
 def test_a_test_that_follows_itself_gets_new_fixtures(tmp_path: Path) -> None:
     alone = "def test_alone(tmp_path): (tmp_path / 'only').mkdir()"
     (tmp_path / "test_one.py").write_text(alone)
