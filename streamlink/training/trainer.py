@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from streamlink.training.code import CodeFolder
 from streamlink.training.data import Samples
 from streamlink.training.names import called, resolve
+from streamlink.training.placing import placed
 from streamlink.training.settings import TrainerSettings, TrainingError
 
 __all__ = ["Trained", "Trainer", "loss_of", "optimizer_of"]
@@ -83,15 +84,23 @@ class Trainer:
         """Train ``module`` in place for one round, and validate it.
 
         Args:
-            module: on the CPU; it is there again afterwards.
+            module: on the CPU; it is there again afterwards, in the same memory.
             number: of the round, for the log.
             progress: called after each batch.
 
         Raises:
-            TrainingError: the model and the data do not fit, or the loss is no number.
+            TrainingError: the model and the data do not fit, or the loss is no number, or the
+                device has too little memory.
         """
         is_dummy = self.settings.trainer == "LLMDummyTrainer"
-        metrics = {} if is_dummy else self._run(module, number, progress)
+        try:
+            metrics = {} if is_dummy else self._run(module, number, progress)
+        except torch.cuda.OutOfMemoryError as error:
+            raise TrainingError(
+                f"{_ROW}: {self._device} has too little free memory for the model and a batch of "
+                f"{self.settings.train_batch_size} ({str(error).splitlines()[0]}); lower "
+                "train_batch_size or val_batch_size, or train on another device"
+            ) from error
         if not (self.settings.optimize_memory or is_dummy):
             self.state = copy.deepcopy(module.state_dict())
         return Trained(len(self._train), metrics)
@@ -100,15 +109,14 @@ class Trainer:
         self, module: nn.Module, number: int, progress: Callable[[], None]
     ) -> dict[str, float]:
         began = time.monotonic()
-        module.to(self._device)
         metrics: dict[str, float] = {}
-        if self.settings.do_pre_validation:
-            metrics |= self._validated(module, "pre_val", progress)
-        metrics |= self._trained(module, progress)
-        if self.settings.do_validation:
-            metrics |= self._validated(module, "val", progress)
-        module.zero_grad(set_to_none=True)  # gradients are as large as the model
-        module.to("cpu")
+        with placed(module, self._device):
+            if self.settings.do_pre_validation:
+                metrics |= self._validated(module, "pre_val", progress)
+            metrics |= self._trained(module, progress)
+            if self.settings.do_validation:
+                metrics |= self._validated(module, "val", progress)
+            module.zero_grad(set_to_none=True)  # gradients are as large as the model
         figures = ", ".join(f"{name} {value:.6g}" for name, value in metrics.items())
         seconds = time.monotonic() - began
         logger.info("%s: round %d trained in %.2f s: %s", self._who, number, seconds, figures)
@@ -147,6 +155,8 @@ class Trainer:
         """Return outputs and labels; of a language model all tokens are samples."""
         try:
             answer = module(inputs.to(self._device))
+        except torch.cuda.OutOfMemoryError:  # a RuntimeError, too
+            raise
         except (RuntimeError, TypeError, ValueError, IndexError) as error:
             raise TrainingError(
                 f"client_configs.model_configs: the model does not take data of shape "
