@@ -73,7 +73,9 @@ class Trainable:
             self._hold(as_model(self.what))
         assert self._model is not None
         self._restore()
-        if self._model.spec != spec:
+        is_module = self._model is not self.what and not isinstance(self.what, Mapping)
+        # Work that failed may have given a module other memory, such as that of a GPU.
+        if is_module or self._model.spec != spec:
             model = _over(self._entries or self.what, spec.names)
             # Work that failed may have changed the dtypes of a module.
             require_same(model.spec, spec, "the server", "the client")

@@ -291,6 +291,17 @@ def test_a_server_that_has_a_tied_weight_twice_is_told_what_to_do() -> None:
         trainable.place(both)
 
 
+def test_work_that_moved_a_module_and_failed_does_not_spoil_the_next_task() -> None:
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Linear(2, 3)
+    trainable = Trainable(module)
+    spec = ModelSpec((TensorSpec("weight", "F32", (3, 2)), TensorSpec("bias", "F32", (3,))))
+    trainable.place(spec)
+    module.weight.data = module.weight.data.clone()  # as .to("cuda") does; then it failed
+    copy_model(pattern_model(spec), trainable.place(spec))
+    assert module.weight.detach().numpy().tobytes() == content(pattern_model(spec))[:24]
+
+
 def test_weights_that_the_work_untied_are_another_model() -> None:
     torch = pytest.importorskip("torch")
     module = tied_module(torch)
@@ -308,10 +319,11 @@ def test_a_module_that_was_moved_or_cast_is_noticed_in_another_order_too() -> No
     trainable = Trainable(module)
     one = ModelSpec((TensorSpec("weight", "F32", (3, 2)), TensorSpec("bias", "F32", (3,))))
     other = ModelSpec(one.tensors[::-1])
-    copy_model(pattern_model(other), trainable.place(other))
+    place = trainable.place(other)
+    copy_model(pattern_model(other), place)
     module.weight = torch.nn.Parameter(torch.ones(3, 2))
     with pytest.raises(ModelError, match="'weight' has other memory than"):
-        trainable.place(other).write(0, memoryview(b"1234"))
+        place.write(0, memoryview(b"1234"))
     assert content(trainable.trained())[12:] == np.ones(6, "f4").tobytes()
     module.double()
     with pytest.raises(
