@@ -28,6 +28,7 @@ from streamlink.stores.torch.staging import StagedTensors
 from streamlink.stores.torch.tensors import (
     Tensor,
     array_of,
+    await_gpus,
     checked,
     inform_autograd,
     moved,
@@ -63,9 +64,10 @@ class TorchModel:
 
     *Autograd* is informed of every write: backward through results of the old values raises.
 
-    *On a device*, ranges are copied to and from host memory synchronously on the current stream. A
-    program that computes on another stream must synchronize first. The device code is tested with
-    tensors in host memory, through the same copies; it was not run on a GPU.
+    *On a device*, ranges are copied to and from host memory synchronously. Before the first byte is
+    read or written, and when a model is committed, what is queued on a GPU is awaited, on all of
+    its streams: the bytes that are sent are those of the work before, and the work after sees those
+    that were received. What is queued while a model moves is a modification, as above.
 
     Args:
         model: a module, or name → tensor in logical order. Any shape and strides.
@@ -137,6 +139,7 @@ class TorchModel:
             )
         if offset == 0:  # the first read of a transfer; checking every read would cost too much
             self._require_unmoved()
+            await_gpus(self._tensors.values())
         payloads = (part.read(at, stop - at) for part, at, stop in self._under(offset, length))
         return tuple(itertools.chain.from_iterable(payloads))
 
@@ -207,6 +210,7 @@ class TorchModel:
         require_complete(self._written, self._spec)
         for part in self._parts:
             part.commit()
+        await_gpus(self._tensors.values())  # a strided tensor is filled by a kernel of its own
         self._end()
         # Last: ``_end`` informs autograd only while the tensors are torn.
         self._is_torn = False
@@ -223,6 +227,8 @@ class TorchModel:
         The class documentation names the writes that PyTorch does not count.
         """
         noted = versions(self._tensors)
+        # After the counters are noted: they count what is queued, too.
+        await_gpus(self._tensors.values())
 
         def check() -> None:
             if (now := versions(self._tensors)) != noted:
@@ -241,6 +247,7 @@ class TorchModel:
         if self._obstacle:
             raise ModelError(self._obstacle)
         self._require_unmoved()
+        await_gpus(self._tensors.values())
 
     def _tear(self) -> None:
         self._is_torn = True

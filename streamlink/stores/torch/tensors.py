@@ -21,6 +21,7 @@ from streamlink.stores.overlap import first_overlap, shares
 __all__ = [
     "Tensor",
     "array_of",
+    "await_gpus",
     "checked",
     "inform_autograd",
     "integers",
@@ -128,6 +129,15 @@ def array_of(tensor: Tensor) -> npt.NDArray[Any]:
     """Return a tensor in host memory as an array over the same memory."""
     array: npt.NDArray[Any] = integers(tensor).numpy()
     return array.view(DTYPES[_NAMES[tensor.dtype]])
+
+
+def await_gpus(tensors: Iterable[Tensor]) -> None:
+    """Wait until all that is queued on the GPUs of the tensors is done, on every stream.
+
+    A copy waits for its own thread's stream alone, and whoever computes may use another one.
+    """
+    for device in {each.device for each in tensors if each.device.type == "cuda"}:
+        torch.cuda.synchronize(device)
 
 
 def inform_autograd(tensors: Iterable[Tensor]) -> None:
