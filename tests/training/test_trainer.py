@@ -225,3 +225,19 @@ def test_samples_are_shuffled_anew_unless_it_is_switched_off(is_shuffled: bool) 
     for _ in range(4):
         losses.add(run.run(made()).metrics["train_loss"])
     assert (len(losses) > 1) is is_shuffled
+
+
+class Full(nn.Module):
+    """Needs more memory than its GPU has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        raise torch.cuda.OutOfMemoryError("Tried to allocate 2.00 GiB\nand more")
+
+
+def test_memory_that_ran_out_is_not_called_data_that_do_not_fit() -> None:
+    with pytest.raises(TrainingError, match=r"cpu has too little .* of 8 \(Tried .*GiB\); lower"):
+        trainer().run(Full())
