@@ -49,9 +49,10 @@ class Int8(Packed):
         scales, fits = _scales(blocks, values.dtype)
         with np.errstate(all="ignore"):
             result = _products(_codes(blocks, scales), scales)
-        if not fits.all():
-            np.copyto(result, blocks, where=~fits[:, None])
-        return result.reshape(-1)[: values.size].astype(values.dtype, copy=False)
+            if not fits.all():
+                np.copyto(result, blocks, where=~fits[:, None])
+            # A NaN that signals makes this cast tell, too.
+            return result.reshape(-1)[: values.size].astype(values.dtype, copy=False)
 
     def bound(self, values: Array) -> npt.NDArray[np.float64]:
         """See ``Packed``."""

@@ -80,3 +80,9 @@ def test_a_piece_of_a_block_travels_as_it_is() -> None:
     assert packed.nbytes == 1 + 1024 + 2 * (4 + 256)
     inside = Place(spec, 100, 900)
     assert Int8().encode((raw[100:1000],), inside) is None
+
+
+def test_a_nan_that_signals_is_rounded_without_a_warning() -> None:
+    patterns = np.arange(0x7F81, 0x7FC0, dtype=np.uint16).view(DTYPES["BF16"])
+    for each in patterns:  # alone, since what NumPy notices depends on how many it converts
+        assert np.isnan(Int8().rounded(each.reshape(1)).astype(np.float32)).all()
