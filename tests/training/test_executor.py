@@ -221,7 +221,8 @@ def test_each_switch_of_a_client_costs_what_it_copies(tmp_path: Path) -> None:
     # PyTorch's memory is not counted: only what is held beside the two modules.
     peak(ClientSettings())  # modules are imported in the first job, and count as well
     direct = peak(ClientSettings())
-    # A copy of what came, which is there when windows are not at their fullest.
-    assert peak(ClientSettings(optimize_memory=False)) > direct + 0.5 * size
+    # A copy of what came. It is held when the next model is partly there, which depends on who is
+    # faster: 0.5 to 0.8 of its size are seen. Without it no run differs by more than a hundredth.
+    assert peak(ClientSettings(optimize_memory=False)) > direct + 0.25 * size
     # Four copies of a message while it is made to be sent, less what a direct way holds then.
     assert peak(ClientSettings(comm=CommSettings(optimize_memory=False))) > direct + 3 * size
