@@ -1,6 +1,6 @@
 """A tiny Llama trained privately for one step, and the same step from explicit gradients.
 
-``python -m tests.support.private_training`` is one rank; ``trained`` starts them all.
+``python -m tests.support.private_training`` is one process; ``trained`` starts them all.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ def explicit_step(
     seq_length: int, given: list[dict[str, Tensor]], bound: float = BOUND
 ) -> dict[str, Tensor]:
     """Return the mean of the clipped gradients, one sample after the other, without Opacus."""
+    torch.set_num_threads(1)  # as the ranks; several would wait for each other, and spin meanwhile
     model = initial(seq_length).train()
     total = {name: torch.zeros_like(each) for name, each in model.named_parameters()}
     count = 0
@@ -85,32 +86,34 @@ def trained(folder: Path, *steps: Mapping[str, Any], world: int = 1) -> list[dic
 
     Args:
         folder: of this call alone.
-        steps: ``mode``, and what differs from ``DEFAULTS``.
-        world: how many ranks take each step.
+        steps: ``mode``, and what differs from ``DEFAULTS``; with ``ranks`` those processes alone
+            take the step, as a group of their own.
+        world: how many processes there are; all of them are ranks of each other step.
     """
     from safetensors.torch import load_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    ranks = [
+    processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.support.private_training", str(folder), str(rank)],
+            [sys.executable, "-m", "tests.support.private_training", str(folder), str(number)],
             stdin=subprocess.PIPE,
             text=True,
         )
-        for rank in range(world)
+        for number in range(world)
     ]
-    for each in ranks:
+    for each in processes:
         assert each.stdin is not None
-        each.stdin.write(json.dumps([{**DEFAULTS, **step, "world": world} for step in steps]))
+        each.stdin.write(json.dumps([{**DEFAULTS, "ranks": [*range(world)], **s} for s in steps]))
         each.stdin.close()
-    assert [each.wait(300) for each in ranks] == [0] * world
+    assert [each.wait(300) for each in processes] == [0] * world
     return [load_file(folder / f"{number}.safetensors") for number in range(len(steps))]
 
 
-def _one_rank(folder: Path, rank: int) -> None:
+def _one_process(folder: Path, process: int) -> None:
     torch.set_num_threads(1)
     for number, given in enumerate(json.load(sys.stdin)):
-        _one_step(folder / str(number), rank, given)
+        if process in given["ranks"]:
+            _one_step(folder / str(number), given["ranks"].index(process), given)
 
 
 def _one_step(place: Path, rank: int, given: Mapping[str, Any]) -> None:
@@ -120,7 +123,7 @@ def _one_step(place: Path, rank: int, given: Mapping[str, Any]) -> None:
     from streamlink.profiling.dp.experiment import Mode
     from streamlink.profiling.dp.modes import Privacy, trainer
 
-    device = given["device"]
+    device, world = given["device"], len(given["ranks"])
     if device == "cpu":
         # FSDP2 would choose a GPU if torch saw one; CUDA's library reads this when it is loaded.
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -128,7 +131,7 @@ def _one_step(place: Path, rank: int, given: Mapping[str, Any]) -> None:
         "gloo" if device == "cpu" else "nccl",
         f"file://{place}.rendezvous",
         rank=rank,
-        world_size=given["world"],
+        world_size=world,
     )
     model = initial(given["seq_length"]).to(device)
     made = trainer(
@@ -139,7 +142,7 @@ def _one_step(place: Path, rank: int, given: Mapping[str, Any]) -> None:
         privacy=Privacy(given["sigma"], given["bound"], given["seed"]),
         dtype=torch.float32,
     )
-    batch = batches(given["world"], given["samples"], given["seq_length"])[rank]
+    batch = batches(world, given["samples"], given["seq_length"])[rank]
     made.step({name: each.to(device) for name, each in batch.items()})
     gradients = {
         name.removeprefix("_module."): each.grad.full_tensor().cpu()
@@ -151,4 +154,4 @@ def _one_step(place: Path, rank: int, given: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    _one_rank(Path(sys.argv[1]), int(sys.argv[2]))
+    _one_process(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,7 +1,7 @@
 """One private step of all ranks against the explicit gradients of each sample."""
 
 from importlib.util import find_spec
-from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +17,8 @@ pytestmark = [
 LENGTH, SAMPLES = 24, 2
 PRIVATE = ("ghost_fsdp", "flash_fsdp")
 SOME_CLIPPED = 13.0  # the norms here are 11 to 14, about
+BOUNDS = {1: SOME_CLIPPED, 2: 0.7}
+"""Of the gradients, by the number of ranks."""
 
 
 def difference(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> float:
@@ -28,22 +30,37 @@ def difference(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> float:
     )
 
 
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Tensor]]:
+    """Take all steps of this module in two processes: to start one costs seconds."""
+    named: dict[str, dict[str, Any]] = {
+        f"{mode} {world}": {"mode": mode, "bound": bound, "ranks": [*range(world)]}
+        for world, bound in BOUNDS.items()
+        for mode in PRIVATE
+    }
+    noisy = {"mode": "flash_fsdp", "sigma": 1.0}
+    named["first"] = {**noisy, "seed": 1, "ranks": [0]}
+    named["again"] = {**noisy, "seed": 1, "ranks": [1]}
+    named["other"] = {**noisy, "seed": 2, "ranks": [1]}
+    found = trained(tmp_path_factory.mktemp("steps"), *named.values(), world=2)
+    return dict(zip(named, found, strict=True))
+
+
 @pytest.mark.processes
-@pytest.mark.parametrize(("world", "bound"), [(1, SOME_CLIPPED), (2, 0.7)])
+@pytest.mark.parametrize("world", BOUNDS)
 def test_both_modes_clip_and_sum_as_explicit_gradients_do(
-    tmp_path: Path, world: int, bound: float
+    steps: dict[str, dict[str, Tensor]], world: int
 ) -> None:
-    expected = explicit_step(LENGTH, batches(world, SAMPLES, LENGTH), bound)
-    steps = [{"mode": mode, "bound": bound} for mode in PRIVATE]
-    for mode, found in zip(PRIVATE, trained(tmp_path, *steps, world=world), strict=True):
-        assert difference(found, expected) < 1e-5, mode
+    expected = explicit_step(LENGTH, batches(world, SAMPLES, LENGTH), BOUNDS[world])
+    for mode in PRIVATE:
+        assert difference(steps[f"{mode} {world}"], expected) < 1e-5, mode
 
 
 @pytest.mark.processes
-def test_the_same_seed_gives_the_same_bits_and_another_one_does_not(tmp_path: Path) -> None:
-    step = {"mode": "flash_fsdp", "sigma": 1.0}
-    (first,) = trained(tmp_path / "first", {**step, "seed": 1})
-    again, other = trained(tmp_path / "again", {**step, "seed": 1}, {**step, "seed": 2})
+def test_the_same_seed_gives_the_same_bits_and_another_one_does_not(
+    steps: dict[str, dict[str, Tensor]],
+) -> None:
+    first, again, other = (steps[name] for name in ("first", "again", "other"))
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not any(torch.equal(first[name], other[name]) for name in first)
 
