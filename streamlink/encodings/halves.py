@@ -43,9 +43,10 @@ class _Half(Packed):
 
     def bound(self, values: Array) -> npt.NDArray[np.float64]:
         """See ``Packed``."""
-        wide = np.abs(values.astype(np.float64))
-        most = np.maximum(wide * self._relative, self._least)
-        return np.where(np.isfinite(self._narrowed(values).astype(np.float64)), most, 0.0)
+        with np.errstate(all="ignore"):  # a NaN may signal
+            wide = np.abs(values.astype(np.float64))
+            most = np.maximum(wide * self._relative, self._least)
+            return np.where(np.isfinite(self._narrowed(values).astype(np.float64)), most, 0.0)
 
     def _pack(self, values: Array) -> Sequence[Array] | None:
         with np.errstate(all="ignore"):
