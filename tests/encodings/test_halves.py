@@ -48,7 +48,7 @@ def test_every_nan_becomes_the_default_one() -> None:
 
 @pytest.mark.parametrize("kind", [Fp16, Bf16])
 def test_the_bound_of_a_nan_that_signals_is_found_without_a_warning(
-    kind: type[Fp16] | type[Bf16],
+    kind: type[Fp16 | Bf16],
 ) -> None:
     patterns = np.array([0x7F800001, 0x7FBFFBFE, 0xFF800001], np.uint32).view(np.float32)
     for each in patterns:
