@@ -1,8 +1,11 @@
 """A folder for what one process keeps on the disk: gone after its end, also after a kill.
 
-Nobody can remove a folder at a ``SIGKILL``. So its owner holds a lock on it, which the kernel
-releases with the process, and the next process that makes such a folder removes those whose lock is
-free. No lock file or list of processes is kept, and so none is left behind.
+No code of a process runs at a ``SIGKILL``, nor at the ``os._exit`` with which a framework may end a
+job. So a small process watches over the folder: it reads from a pipe that the kernel closes with
+the owner, and then removes the folder. Where both are killed, as by ``systemd`` or a container's
+end, the next process that makes such a folder does it: the owner holds a lock on its folder, and
+one whose lock is free has no owner. No lock file or list of processes is kept, and so none is left
+behind.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,12 +21,14 @@ from pathlib import Path
 
 __all__ = ["own_folder"]
 
+_WATCH = 'trap "" INT TERM HUP; read -r _; rm -rf -- "$1"'
+
 
 @contextmanager
 def own_folder(name: str, parent: Path | str = "") -> Iterator[Path]:
     """Make a folder for this process alone, and remove it at the end of the block.
 
-    Folders of the same parent and name whose process was killed are removed first.
+    Folders of the same parent and name that nobody owns are removed first.
 
     Args:
         name: its name begins with this; each kind of owner has its own.
@@ -30,7 +36,7 @@ def own_folder(name: str, parent: Path | str = "") -> Iterator[Path]:
             system's temporary directory.
 
     Raises:
-        OSError: the disk refuses.
+        OSError: the disk refuses, or no process can be started.
     """
     parent = Path(parent or tempfile.gettempdir())
     parent.mkdir(parents=True, exist_ok=True)
@@ -39,9 +45,21 @@ def own_folder(name: str, parent: Path | str = "") -> Iterator[Path]:
             _remove(left, lock)
     path, lock = _made(parent, name)
     try:
-        yield path
+        with _watch(path):
+            yield path
     finally:
         _remove(path, lock)
+
+
+def _watch(path: Path) -> subprocess.Popen[bytes]:
+    """Start the process that removes ``path`` when this one ends, or when its pipe is closed."""
+    # In a session of its own: what is typed at a terminal, or sent to a group, is not meant for it.
+    return subprocess.Popen(
+        ["/bin/sh", "-c", _WATCH, "sh", path.absolute()],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+        cwd="/",
+    )
 
 
 def _made(parent: Path, name: str) -> tuple[Path, int]:

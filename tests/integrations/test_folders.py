@@ -7,11 +7,18 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from streamlink.integrations.folders import own_folder
+from tests.support.waiting import WAIT
+
+# Each folder has a small process beside it.
+pytestmark = pytest.mark.processes(quick=True)
 
 
 def test_two_owners_at_a_time_have_two_folders_and_both_are_gone_at_the_end(tmp_path: Path) -> None:
@@ -55,6 +62,7 @@ def test_a_folder_that_is_being_removed_is_left_to_who_removes_it(tmp_path: Path
 
 
 PROGRAM = """
+import os
 import sys
 from pathlib import Path
 from streamlink.integrations.folders import own_folder
@@ -62,24 +70,50 @@ from streamlink.integrations.folders import own_folder
 with own_folder("spool", sys.argv[1]) as path:
     (path / "object").write_bytes(b"bytes")
     print(path, flush=True)
-    sys.stdin.read()
+    if sys.stdin.read() == "now":
+        os._exit(1)
 """
 
 
-@pytest.mark.processes(quick=True)
-@pytest.mark.parametrize("how", [signal.SIGKILL, None])
-def test_the_folder_of_a_killed_process_goes_with_the_next_one(
-    tmp_path: Path, how: signal.Signals | None
-) -> None:
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    with process:
+@contextmanager
+def an_owner(parent: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """Start another process with a folder in ``parent``."""
+    command = [sys.executable, "-c", PROGRAM, str(parent)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
-        path = Path(process.stdout.readline().strip())
+        yield process, Path(process.stdout.readline().strip())
+
+
+@pytest.mark.parametrize("how", ["killed", "ended without its own code", "ended"])
+def test_the_folder_of_a_process_goes_with_it(tmp_path: Path, how: str) -> None:
+    with an_owner(tmp_path) as (process, path):
         with own_folder("spool", tmp_path):
             assert path.is_dir()
-        if how is not None:
-            process.send_signal(how)
-    assert path.exists() == (how is not None)
+        [watch] = psutil.Process(process.pid).children()
+        if how == "killed":
+            process.kill()
+        process.communicate("now" if how == "ended without its own code" else "")
+        watch.wait(WAIT)
+    assert process.returncode == {"killed": -signal.SIGKILL, "ended": 0}.get(how, 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_of_a_process_that_was_killed_with_its_watch_goes_with_the_next_one(
+    tmp_path: Path,
+) -> None:
+    with an_owner(tmp_path) as (process, path):
+        [watch] = psutil.Process(process.pid).children()
+        watch.kill()
+        process.kill()
+    assert path.is_dir()
     with own_folder("spool", tmp_path):
         assert not path.exists()
+
+
+def test_an_owner_removes_its_folder_though_its_watch_was_killed(tmp_path: Path) -> None:
+    with own_folder("spool", tmp_path) as path:
+        [watch] = [each for each in psutil.Process().children() if str(path) in each.cmdline()]
+        watch.kill()
+    assert not path.exists()
