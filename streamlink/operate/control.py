@@ -109,6 +109,7 @@ class ControlServer(Closing):
         # another process would remove it.
         with _locked(self.path.absolute().parent):
             _make_way(self.path)
+            _remove_stale(self.path)
             self._server = _Listener(self.path, answer)
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.2,), name="control", daemon=True
@@ -324,6 +325,15 @@ def _make_way(path: Path) -> None:
             "status shows it); end it first, or give another path with --control"
         )
     path.unlink()
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove what killed processes have left beside ``path``: each had its number in the name."""
+    # No later process has the same number, as a rule, so that they would gather for ever.
+    store = re.sub(r"(\.\d+)?\.control$", "", str(path), flags=re.ASCII)
+    for each in control_paths(store)[1:]:
+        with suppress(ControlError, OSError):  # a live one, or another user's
+            _make_way(each)
 
 
 def _is_alive(path: Path) -> bool:

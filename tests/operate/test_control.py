@@ -111,6 +111,25 @@ signal.pause()
         assert ask(tmp_path / "c", STATUS) == {"heard": STATUS}
 
 
+@pytest.mark.parametrize("name", ["site.client.control", "site.client.7.control"])
+def test_sockets_with_the_number_of_a_killed_process_go_with_the_next_one(
+    tmp_path: Path, name: str
+) -> None:
+    for stale in ("site.client.5.control", "site.client.6.control", "other.client.5.control"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            line.bind(str(tmp_path / stale))
+    (tmp_path / "site.client.8.control").write_text("no socket")
+    with (
+        ControlServer(tmp_path / "site.client.5.control", echo),
+        ControlServer(tmp_path / name, echo),
+    ):
+        assert ask(tmp_path / "site.client.5.control", STATUS) == {"heard": STATUS}
+        left = {each.name for each in tmp_path.iterdir()}
+    assert left == {
+        "site.client.5.control", name, "site.client.8.control", "other.client.5.control"
+    }  # fmt: skip
+
+
 def test_a_live_socket_is_not_taken_over(tmp_path: Path) -> None:
     with ControlServer(tmp_path / "c", echo):
         with pytest.raises(ControlError, match="another process listens here"):
