@@ -110,7 +110,7 @@ def mpi(
             config = fitted(common.config, clients, "mpiexec -n, --clients-per-rank")
             _serve(options, replace(common, config=config), begun)
         else:
-            _log_apart(common, names[0])
+            _log_apart(common, names)
             _visit(names, make(), common, begun)
 
 
@@ -203,10 +203,12 @@ def _server_failures_ignored() -> Iterator[None]:
             raise
 
 
-def _log_apart(common: Common, name: str) -> None:
-    """Let this process of a client log beside the server, which shows the same and more."""
+def _log_apart(common: Common, names: Sequence[str]) -> None:
+    """Let this process of clients log beside the server, which shows the same and more."""
+    name = names[0]
     level = "warning" if common.log_level == "info" else common.log_level
     own = common.log_file
     if own is not None:
         own = own.with_stem(f"{own.stem}.{name}")
-    configure(level, own, common.json_logs, rich=common.console, site=name)
+    site = name if len(names) == 1 else f"{name} to {names[-1]}"
+    configure(level, own, common.json_logs, rich=common.console, site=site)

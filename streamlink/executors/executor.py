@@ -148,13 +148,15 @@ def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
     except StreamlinkError as error:
         # Ends that others have decided are no fault of the work: a warning is enough.
         is_called_off = isinstance(error, StreamAborted) and error.code in _CALLED_OFF
-        logger.log(logging.WARNING if is_called_off else logging.ERROR, "%s ended: %s", task, error)
+        level = logging.WARNING if is_called_off else logging.ERROR
+        logger.log(level, "%s ended at %s: %s", task, assignment.client_name, error)
         assignment.reply(error=str(error))
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         # Our own frames above the user's are the same for every error, and hide the line to fix.
         error.__traceback__ = users_frames(error.__traceback__)
-        logger.exception("%s: the work raised %s", task, text)
+        # With the name, since a process may have several clients.
+        logger.exception("%s: the work of %s raised %s", task, assignment.client_name, text)
         text_of_trace = "".join(traceback.format_exception(error, limit=_MAX_FRAMES))
         assignment.reply(error=text, traceback=text_of_trace)
     else:

@@ -289,7 +289,7 @@ def test_a_bug_in_the_task_is_logged_with_what_it_says_and_the_users_lines_only(
         exchange_models(exchange, ArrayModel(initial()), MemoryStore())
     exchange.wait_reply(WAIT)
     (record,) = [each for each in caplog.records if each.name == "streamlink.executor"]
-    assert record.getMessage().endswith("the work raised KeyError: 'learning_rate'")
+    assert record.getMessage().endswith("the work of site-1 raised KeyError: 'learning_rate'")
     assert record.exc_info is not None
     frames = traceback.extract_tb(record.exc_info[2])
     assert [each.name for each in frames] == ["buggy"]
