@@ -11,7 +11,6 @@ and NumPy only.
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -35,15 +34,15 @@ class End:
         host: the address of the far end.
         number: the port to dial; 0 for the end that listens.
         variant: which of the peer's ways it is; empty where it has one only.
-        folder: an empty folder, which is removed afterwards.
+        folder: an empty folder, which is removed after the end of this process.
     """
 
-    def __init__(self, port: Port, facts: Mapping[str, Any], folder: Path) -> None:
+    def __init__(self, port: Port, facts: Mapping[str, Any]) -> None:
         self._port = port
         self.payload = Payload(**facts["payload"])
         self.host, self.number = str(facts["host"]), int(facts["number"])
         self.variant = str(facts["variant"])
-        self.folder = folder
+        self.folder = Path(facts["folder"])
 
     @property
     def address(self) -> str:
@@ -103,6 +102,4 @@ class End:
 
 def run(port: Port, module: str, role: Role, **facts: Any) -> None:
     """Be one end of a transfer: what a process of ``benchmarks.worker`` does."""
-    peer = import_module(module)
-    with tempfile.TemporaryDirectory(prefix="streamlink-links-") as folder:
-        getattr(peer, role)(End(port, facts, Path(folder)))
+    getattr(import_module(module), role)(End(port, facts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -111,25 +112,32 @@ class _Running:
         began_at = time.monotonic()
         dials = "receive" if self.peer.listens == "send" else "send"
         with ExitStack() as stack:
+            # Before the processes, so removed after them: each is killed if it does not end.
+            made = tempfile.TemporaryDirectory(
+                prefix="streamlink-links-", ignore_cleanup_errors=True
+            )
+            folder = Path(stack.enter_context(made))
             stack.callback(_end_all, self.name)
             place = stack.enter_context(opened(self.run.case.line))
             with place.far():
-                far = self._worker(self.peer.listens, place.host, 0)
+                far = self._worker(self.peer.listens, place.host, 0, folder)
             ends: dict[str, Worker] = {self.peer.listens: stack.enter_context(far)}
             number = int(far.expect("listening", timeout_seconds=START_SECONDS)["number"])
             host, reached = place.reach(number, has_data_port=self.peer.has_data_port)
             with place.near():
-                near = self._worker(dials, host, reached)
+                near = self._worker(dials, host, reached, folder)
             ends[dials] = stack.enter_context(near)
             near.expect("ready", timeout_seconds=START_SECONDS)
             self.run.startup_seconds = time.monotonic() - began_at
             self._transfer(place, ends, near)
             self.run.line = place.finish()
 
-    def _worker(self, role: str, host: str, number: int) -> Worker:
+    def _worker(self, role: str, host: str, number: int, folder: Path) -> Worker:
+        own = folder / role
+        own.mkdir()
         payload = self.run.case.payload.as_json()
         facts: dict[str, Any] = {"module": self.peer.module, "role": role, "payload": payload}
-        facts |= {"host": host, "number": number, "variant": self.variant}
+        facts |= {"host": host, "number": number, "variant": self.variant, "folder": str(own)}
         return Worker(
             "benchmarks.links.ends:run",
             facts,
