@@ -102,8 +102,9 @@ class StreamConfig(Settings):
     that runs. With clients that are not asked in each round, more are of use."""
 
     kept_bytes: Size = Field(default=256 << 30, ge=0)
-    """Most disk space for the models that are kept there (bytes); one that does not fit is not
-    kept, and travels whole the next time."""
+    """Most disk space for the models that are kept there (bytes). Older ones make way for the next,
+    but for the newest; one that does not fit beside that is not kept, and travels whole the next
+    time."""
 
     max_repairs: int = Field(default=3, ge=0, le=100)
     """How often one damaged chunk is requested again before the stream fails (count)."""

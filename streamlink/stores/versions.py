@@ -147,8 +147,7 @@ class Versions:
         with self._lock:
             self._number += 1
             path = self._directory / f"{self._number:012d}{_PARTIAL}"
-            room = self._most_bytes - sum(each.nbytes for each in self._kept)
-            room -= sum(self._writing.values())
+            room = self._make_room(owner, spec_digest, nbytes)
             if nbytes > room:
                 self._warn(f"it has {nbytes} bytes, and {max(0, room)} are left of the limit")
                 return None
@@ -162,6 +161,22 @@ class Versions:
             self._ended(path)
             self._warn(str(error))
             return None
+
+    def _make_room(self, owner: str, spec_digest: bytes, nbytes: int) -> int:
+        """Return how many bytes the next version may have; older ones make way for ``nbytes``."""
+        mine = [e for e in self._kept if e.owner == owner and e.spec_digest == spec_digest]
+        # The newest stays: until the next one is whole, it is what differences are taken from. Of
+        # the others those of other jobs go first, and the oldest of each before the newer ones.
+        others = [each for each in reversed(self._kept) if each not in mine]
+        may_go = [*others, *reversed(mine[1:])]
+        room = self._most_bytes - sum(each.nbytes for each in self._kept)
+        room -= sum(self._writing.values())
+        if room + sum(each.nbytes for each in may_go) < nbytes:
+            return room
+        while room < nbytes:
+            room += may_go[0].nbytes
+            self._forget(may_go.pop(0))
+        return room
 
     def drop(self, version: KeptVersion, why: str) -> None:
         """Keep ``version`` no longer: something is wrong with it."""
@@ -216,8 +231,11 @@ class Versions:
             self._number = max(self._number, int(path.stem) if path.stem.isdecimal() else 0)
             if (version := self._proven(path)) is not None:
                 self._kept.append(version)
-        for each in self._kept[self._most :]:
-            self._forget(each)
+        nbytes = 0
+        for place, each in enumerate(list(self._kept)):
+            nbytes += each.nbytes
+            if place >= self._most or nbytes > self._most_bytes:
+                self._forget(each)
 
     def _proven(self, path: Path) -> KeptVersion | None:
         fd = patiently(os.open, path, os.O_RDONLY | os.O_NOFOLLOW)

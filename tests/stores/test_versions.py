@@ -149,6 +149,42 @@ def test_one_that_does_not_fit_is_not_kept_and_that_is_said_once(
     assert "stream.kept_bytes" in warnings[0].getMessage()
 
 
+def test_the_oldest_makes_way_for_the_next_where_not_all_fit(tmp_path: Path) -> None:
+    with opened(tmp_path, most_bytes=3 * SIZE - 1) as versions:
+        for number in range(5):
+            keep(versions, number)
+            assert versions.digests("job", SPEC)[0] == f"digest {number}"
+        assert len(files(tmp_path)) == 2
+
+
+def test_those_of_other_jobs_make_way_first(tmp_path: Path) -> None:
+    with opened(tmp_path, most=3, most_bytes=3 * SIZE) as versions:
+        keep(versions, 1)
+        keep(versions, 2)
+        keep(versions, 3, owner="another job")
+        keep(versions, 4)
+        assert versions.digests("another job", SPEC) == ()
+        assert versions.digests("job", SPEC) == ("digest 4", "digest 2", "digest 1")
+
+
+def test_none_makes_way_for_one_that_does_not_fit_all_the_same(tmp_path: Path) -> None:
+    with opened(tmp_path, most_bytes=2 * SIZE) as versions:
+        keep(versions, 1)
+        keep(versions, 2, owner="another job")
+        assert versions.begin("job", SPEC, SIZE + 1) is None
+        assert versions.digests("job", SPEC) == ("digest 1",)
+        assert versions.digests("another job", SPEC) == ("digest 2",)
+
+
+def test_a_limit_that_was_lowered_holds_from_the_next_start_on(tmp_path: Path) -> None:
+    with opened(tmp_path) as versions:
+        keep(versions, 1)
+        keep(versions, 2)
+    with opened(tmp_path, most_bytes=2 * SIZE - 1) as versions:
+        assert versions.digests("job", SPEC) == ("digest 2",)
+    assert len(files(tmp_path)) == 1
+
+
 def test_those_that_are_being_written_count_too(tmp_path: Path) -> None:
     with opened(tmp_path, most_bytes=2 * SIZE - 1) as versions:
         writer = versions.begin("job", SPEC, SIZE)
