@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -180,3 +181,22 @@ def test_old_updates_are_removed_and_fresh_ones_and_what_is_not_ours_stay(tmp_pa
     expire_updates(tmp_path, 7 * DAY, ["update.json"])
     assert names_in(tmp_path) == before - {"0", f"{run}-0"}
     assert len(names_in(tmp_path / "elsewhere")) == 4
+
+
+def test_updates_that_their_own_server_removes_meanwhile_are_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("0", "1", "2"):
+        update(tmp_path / name, 8)
+    list_names = os.listdir
+
+    def listed(path: Path) -> list[str]:
+        if path.name == "1":
+            shutil.rmtree(path)
+        return list_names(path)
+
+    monkeypatch.setattr(os, "listdir", listed)
+    expire_updates(tmp_path, 7 * DAY, ["update.json"])
+    assert list(tmp_path.iterdir()) == []
+    tmp_path.rmdir()
+    expire_updates(tmp_path, 7 * DAY, ["update.json"])

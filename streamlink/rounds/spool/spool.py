@@ -415,22 +415,29 @@ class Spool:
             while True:
                 path = self._directory / path_name(self._run.id, self._number)
                 self._number += 1
-                with suppress(FileExistsError):
-                    # The attempt itself is the test, so two servers never get the same directory.
-                    path.mkdir()
+                # The attempt itself is the test, so two servers never get the same directory. One
+                # whose round is over may remove the empty spool at any moment: then once more.
+                with suppress(FileExistsError, FileNotFoundError):
+                    path.mkdir(parents=True)
                     sync_directory(self._directory)
                     self._paths.append(path)
                     return path
 
     def _require_room(self, clients: int) -> None:
         # Checked before any client is asked: a full disk would otherwise cost a round of training.
-        needed, free = clients * self._part.nbytes, shutil.disk_usage(self._directory).free
+        needed, free = clients * self._part.nbytes, self._free_bytes()
         if free < needed:
             raise StoreFull(
                 f"{self._directory.resolve()}: {clients} updates of {self._part.nbytes / 1e6:.1f} "
                 f"MB each need {needed / 1e6:.1f} MB there, but only {free / 1e6:.1f} MB are free; "
                 "make room, put the spool on a larger disk, or gather in lockstep"
             )
+
+    def _free_bytes(self) -> int:
+        try:
+            return shutil.disk_usage(self._directory).free
+        except FileNotFoundError:  # another server has just removed it, empty; see ``_new_path``
+            return shutil.disk_usage(self._directory.parent).free
 
     @staticmethod
     def _remove(path: Path) -> None:

@@ -10,6 +10,7 @@ import re
 import shutil
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from streamlink.descriptors import patiently
@@ -55,17 +56,25 @@ def expire_updates(directory: Path, seconds: float, files: Collection[str]) -> N
         StoreError: they cannot be removed.
     """
     with disk_errors(directory, "removing expired updates"):
-        with patiently(os.scandir, directory) as scan:
+        found: list[os.DirEntry[str]] = []
+        # Another server with the same spool may remove its own, and the empty spool, meanwhile.
+        with suppress(FileNotFoundError), patiently(os.scandir, directory) as scan:
             found = [each for each in scan if _NUMBER.fullmatch(each.name)]
         for entry in found:
-            # A symbolic link is not followed: it may lead out of the spool.
-            if entry.is_dir(follow_symlinks=False):
-                path = Path(entry.path)
-                inside = [path / name for name in patiently(os.listdir, path)]
-                # One file that is not ours, and the whole directory stays: a user may have named it
-                # with a number too.
-                if all(_is_of_update(each, files) for each in inside):
-                    remove_if_expired("an update", [path, *inside], seconds, _remove_directory)
+            with suppress(FileNotFoundError):
+                _expire_update(entry, seconds, files)
+
+
+def _expire_update(entry: os.DirEntry[str], seconds: float, files: Collection[str]) -> None:
+    # A symbolic link is not followed: it may lead out of the spool.
+    if not entry.is_dir(follow_symlinks=False):
+        return
+    path = Path(entry.path)
+    inside = [path / name for name in patiently(os.listdir, path)]
+    # One file that is not ours, and the whole directory stays: a user may have named it with a
+    # number too.
+    if all(_is_of_update(each, files) for each in inside):
+        remove_if_expired("an update", [path, *inside], seconds, _remove_directory)
 
 
 def _partials(directory: Path) -> list[list[str]]:

@@ -72,6 +72,14 @@ def test_names_of_clients_never_become_paths(spooling: Spooling) -> None:
     assert list(spool.arrived) == sorted(spool.arrived)
 
 
+def test_an_empty_spool_that_another_server_has_removed_is_made_again(spooling: Spooling) -> None:
+    assert spooling.spool().arrived == {}
+    spooling.directory.rmdir()  # as that one does at the end of its round
+    spooling.start("site-1").send()
+    assert spooling.until(lambda spool: spool.arrived or spool.fault).fault is None
+    assert [path.name for path in spooling.directory.iterdir()] == ["0"]
+
+
 def test_a_client_hears_that_its_update_counts_when_it_is_stored(spooling: Spooling) -> None:
     site = spooling.start("site-1")
     stored: list[bool] = []
