@@ -68,6 +68,9 @@ class Pacer(Generic[S]):
         if rate is None:
             self._line.clear()
             self._tokens = 0.0
+        # Parts of a faster limit would be paid for in full at the new one, seconds for each, and
+        # most of that would not even be used: their streams are granted parts of the new size.
+        self._line = {stream: min(nbytes, self.part_bytes) for stream, nbytes in self._line.items()}
 
     @property
     def part_bytes(self) -> int:

@@ -131,6 +131,21 @@ def test_a_limit_that_is_lifted_leaves_nobody_in_the_line() -> None:
     assert pacer.wait(now=9.0) is None
 
 
+def test_parts_that_wait_when_the_limit_is_lowered_become_smaller_with_it() -> None:
+    pacer = pacer_of(100e6)
+    streams = [f"stream {number}" for number in range(10)]
+    for stream in streams:
+        pacer.ask(stream, pacer.part_bytes)
+    pacer.limit(512e3, now=0.0)
+    now, given = 0.0, dict[str, int]()
+    while len(given) < len(streams):
+        now += pacer.wait(now=now) or 0.0
+        while found := pacer.next(now=now):
+            given[found[0]] = found[1]
+    assert set(given.values()) == {pacer.part_bytes}
+    assert now <= 1.1 * len(streams) * (pacer.part_bytes + HEADER_BYTES) / 512e3
+
+
 @given(rates, rates, lateness)
 def test_a_new_limit_holds_from_the_moment_it_is_set(
     before: float, after: float, late: list[float]
