@@ -79,6 +79,11 @@ class CallPlaces:
         # Only if it is still that one: a newer call may have taken over.
         if self._calls.get(stream_id) == call:
             del self._calls[stream_id]
+            # A lane that goes on is what carries the stream now, and beside nothing: else it would
+            # take one of the places that all streams share.
+            if lane := min((each for each in self._lanes if each[0] == stream_id), default=None):
+                self._lanes.discard(lane)
+                self._calls[stream_id] = lane[1]
 
     @staticmethod
     def _refused(stream_id: int, why: str) -> ProtocolError:

@@ -63,6 +63,19 @@ def test_the_lanes_of_a_session_are_bounded_over_all_its_streams(places: CallPla
     places.require_lane(9, 1)
 
 
+def test_a_lane_that_goes_on_alone_takes_no_place_of_other_streams(places: CallPlaces) -> None:
+    places.take(1, OFFERED)
+    places.took(1, 1)
+    places.took_lane(1, 2)
+    places.free(1, 1)
+    for lane in range(CONFIG.stream.client_lanes - 1):
+        places.took_lane(1, 3 + lane)
+    places.require_lane(2, 1)
+    places.free(1, 2)  # now another one is the stream's own
+    places.took_lane(2, 99)
+    places.require_lane(2, 2)
+
+
 def test_unless_set_no_lane_is_taken() -> None:
     with pytest.raises(ProtocolError):
         CallPlaces(LinkConfig(), "site-1").require_lane(1, 1)
