@@ -140,7 +140,8 @@ class _Slot:
             room[BLOCK_BYTES:stop] = self._room(1)[: stop - BLOCK_BYTES]
         state = room[start:stop].view(dtype)
         if self._source is None:
-            state.fill(self._first)
+            # A complex number is treated as its two parts, and both begin with it.
+            state.view(state.real.dtype).fill(self._first)
         return state
 
     def put(self, stop: int, *, is_last: bool) -> None:

@@ -34,7 +34,10 @@ Exact = npt.NDArray[Any]
 def beginning(optimizer: Aggregator, dtype: str, count: int) -> list[Array]:
     kept = state_dtype(dtype)
     assert kept is not None
-    return [np.full(count, value, kept) for value in optimizer.slots.values()]
+    firsts = [
+        complex(value, value) if kept.kind == "c" else value for value in optimizer.slots.values()
+    ]
+    return [np.full(count, first, kept) for first in firsts]
 
 
 def stepped(

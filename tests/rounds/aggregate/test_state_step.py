@@ -45,6 +45,13 @@ def test_blocks_come_back_as_they_were_put_wherever_they_are_cut(
                     assert (values == first + 1.5).all()
 
 
+def test_both_parts_of_a_complex_number_begin_with_the_first_value(tmp_path: Path) -> None:
+    tensor = TensorSpec("c", "C64", (3,))
+    with closing(StateKeeper(tmp_path, SLOTS, ModelSpec((tensor,))).begin()) as step:
+        for values, first in zip(step.take(np.dtype(np.complex64), 3), SLOTS.values(), strict=True):
+            assert values.tolist() == 3 * [complex(first, first)]
+
+
 def test_a_range_is_of_one_block(tmp_path: Path) -> None:
     with closing(StateKeeper(tmp_path, SLOTS, LONG).begin()) as step:
         sizes = []
