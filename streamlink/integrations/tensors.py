@@ -123,7 +123,10 @@ def whole(items: Mapping[str, Any]) -> ModelSource:
         ModelError: a value is something else, or has a dtype that streamlink does not have.
     """
     if not any(isinstance(value, StoredTensor) for value in items.values()):
-        return as_model(items)
+        model = as_model(items)
+        # Of tensors that share their memory, as tied weights do, a model has the first name only.
+        if len(model.spec.tensors) == len(items):
+            return model
     parts = {
         name: value
         if isinstance(value, StoredTensor)

@@ -117,6 +117,16 @@ def test_what_is_no_array_makes_no_model() -> None:
         whole({"names": np.array(["a", "b"])})
 
 
+def test_tensors_that_share_their_memory_are_all_sent() -> None:
+    tied = torch.arange(6.0).reshape(2, 3)
+    model = whole({"embedding": tied, "other": torch.ones(2), "head": tied})
+    assert list(model.spec.names) == ["embedding", "other", "head"]
+    made: dict[str, torch.Tensor] = {}
+    streamlink.copy_model(model, fresh(TORCH, made))
+    assert torch.equal(made["head"], tied)
+    assert torch.equal(made["embedding"], tied)
+
+
 def test_new_torch_tensors_are_made_and_filled() -> None:
     made: dict[str, torch.Tensor] = {}
     streamlink.copy_model({"w": torch.eye(3)}, fresh(TORCH, made))
