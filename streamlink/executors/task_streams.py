@@ -26,7 +26,7 @@ from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.transfer import Receipt
 from streamlink.model.computed import RangeFunction
-from streamlink.model.interfaces import ModelSink, ModelSource
+from streamlink.model.interfaces import ModelSink, ModelSource, watch
 from streamlink.model.spec import ModelSpec
 from streamlink.rounds.aggregate.clip import norm_of
 
@@ -188,8 +188,12 @@ def with_norm(
     Raises:
         StreamAborted: the task was cancelled.
         StoreError: the update or the base cannot be read.
+        SourceChanged: the update has changed meanwhile.
     """
+    # What is computed on a GPU is awaited with this, as it is before the update is sent.
+    check = watch(source)
     with assignment.alive():
         norm = norm_of(source, base, update.kind, assignment.check)
+    check()
     # One that has NaN is as long as can be: what the server does about it is not ours to decide.
     return replace(update, norm=math.inf if math.isnan(norm) else norm)
