@@ -26,6 +26,9 @@ __all__ = ["TcpCarrier"]
 
 logger = logging.getLogger("streamlink.client")
 
+_STREAM = socket.SOCK_STREAM
+_LEAST_SECONDS = 0.05
+
 
 class TcpCarrier:
     """Carries streams of one session; see ``ProvableCarrier``.
@@ -139,12 +142,12 @@ class TcpCarrier:
     def _dialed(self, seconds: float) -> socket.socket:
         """Return a socket that has reached the host; raises ``OSError``."""
         failure: OSError = TimeoutError("its host has no address")
-        host, port = self._where
-        for family, kind, protocol, _, address in socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM
-        ):
+        until, found = self._clock() + seconds, socket.getaddrinfo(*self._where, type=_STREAM)
+        for tried, (family, kind, protocol, _, address) in enumerate(found):
             raw = socket.socket(family, kind, protocol)
-            raw.settimeout(seconds)
+            # Its share of what is left: a firewall may swallow what goes to the first address, as
+            # it does with IPv6, and the next one needs time for its proof as well.
+            raw.settimeout(max(_LEAST_SECONDS, (until - self._clock()) / (len(found) - tried)))
             self._congestion.ask(raw)
             if self._lanes > 1:
                 keep_little_unsent(raw)

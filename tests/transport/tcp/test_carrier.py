@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -128,6 +130,33 @@ def test_certificates_are_checked_at_both_ends(
     )
     assert (not other.prove(WAIT)) is is_proven
     other.close()
+    line.close()
+
+
+def test_an_address_that_swallows_packets_leaves_time_for_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    line = over_tcp(offering(SMALL), SMALL, is_used=False)
+    line.joined("site-1")
+    (far,) = line.hub.sessions
+    session = DataSession(far.session_id, line.hub.epoch, line.hub.data_key(far.session_id))
+    (offered,) = line.hub.data_ports
+    carrier = TcpCarrier(("both.test", offered.port), session, SMALL, running_time)
+    with ExitStack() as sockets:
+        full = sockets.enter_context(socket.socket())
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(4):  # more than it queues: the system drops what else wants to connect
+            waiting = sockets.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        found = [
+            (socket.AF_INET, socket.SOCK_STREAM, 0, "", address)
+            for address in (full.getsockname(), ("127.0.0.1", offered.port))
+        ]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        assert carrier.prove(4.0) == ""
+    carrier.close()
     line.close()
 
 
