@@ -406,6 +406,12 @@ class ClientLink(Closing):
             tasks[request.request_id] = assignment
             self._assignments.add(assignment)
 
+        def forget() -> None:
+            with self._changed:
+                del tasks[request.request_id]
+                self._assignments.discard(assignment)
+                self._changed.notify_all()
+
         def serve() -> None:
             try:
                 work(assignment)
@@ -415,12 +421,13 @@ class ClientLink(Closing):
                 self._log_failure(assignment, error)
                 assignment.fail(error)
             finally:
-                with self._changed:
-                    del tasks[request.request_id]
-                    self._assignments.discard(assignment)
-                    self._changed.notify_all()
+                forget()
 
-        threading.Thread(target=serve, name=f"task-{request.request_id}", daemon=True).start()
+        try:
+            threading.Thread(target=serve, name=f"task-{request.request_id}", daemon=True).start()
+        except BaseException:  # no thread left: the session answers the request with that
+            forget()
+            raise
 
     def _log_failure(self, assignment: Assignment, error: BaseException) -> None:
         if isinstance(error, Cancelled):

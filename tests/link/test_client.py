@@ -49,6 +49,27 @@ def test_leaving_tells_the_server_why(federation: Federation) -> None:
         exchange.wait_reply(WAIT)
 
 
+def test_a_task_for_which_there_is_no_thread_does_not_keep_its_client(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link, start = federation.link("site-1", lambda assignment: None), threading.Thread.start
+
+    def none_for_tasks(each: threading.Thread) -> None:
+        if each.name.startswith("task-"):
+            raise RuntimeError("can't start new thread")
+        start(each)
+
+    monkeypatch.setattr(threading.Thread, "start", none_for_tasks)
+    reply = federation.peer("site-1").request("train", SPEC, attempt=Attempt()).wait_reply(WAIT)
+    assert reply is not None
+    assert "can't start new thread" in reply.error
+    federation.server.close()
+    waiting = threading.Thread(target=link.wait_finished, daemon=True)
+    waiting.start()
+    waiting.join(WAIT)
+    assert not waiting.is_alive()
+
+
 def test_nobody_there_is_an_error_and_leaves_nothing_open() -> None:
     before = threading.active_count()
     with pytest.raises(ConnectFailed):
