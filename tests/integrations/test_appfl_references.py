@@ -341,6 +341,18 @@ def test_an_asynchronous_update_moves_the_stored_model_by_alpha(tmp_path: Path) 
     )
 
 
+def test_an_asynchronous_update_counts_by_its_clients_share(tmp_path: Path) -> None:
+    first, update = {"a": torch.full((4,), 10.0)}, {"a": torch.zeros(4)}
+    equal = aggregator(tmp_path / "equal", first, alpha=0.8, num_clients=4)
+    assert same(equal.aggregate("1", update), {"a": torch.full((4,), 8.0)})
+    by_samples = aggregator(
+        tmp_path / "samples", first, alpha=0.8, num_clients=2, client_weights_mode="sample_size"
+    )
+    by_samples.set_client_sample_size("1", 1)
+    by_samples.set_client_sample_size("2", 3)
+    assert same(by_samples.aggregate("2", update), {"a": torch.full((4,), 4.0)})
+
+
 def test_a_model_that_is_replaced_is_read_to_its_end(tmp_path: Path) -> None:
     second = aggregator(tmp_path / "model")
     before = second.get_parameters()
@@ -353,6 +365,8 @@ def test_what_the_aggregator_cannot_do_is_refused(tmp_path: Path) -> None:
         StreamlinkAggregator(None, {})
     with pytest.raises(ValueError, match="staleness_fn"):
         aggregator(tmp_path / "model", staleness_fn="polynomial")
+    with pytest.raises(ValueError, match="not gradients"):
+        aggregator(tmp_path / "model", gradient_based=True)
 
 
 def test_the_second_line_answers_with_what_is_stored(tmp_path: Path) -> None:

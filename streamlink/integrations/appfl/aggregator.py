@@ -21,8 +21,12 @@ class StreamlinkAggregator:
 
     - ``store``: the global model's directory; where it is empty, APPFL's own model is stored there;
     - ``client_weights_mode``: ``equal`` or ``sample_size``, as for ``FedAvgAggregator``;
-    - ``alpha``: with an asynchronous scheduler, the weight of each local model, as for
-      ``FedAsyncAggregator`` (0.9; whatever its staleness).
+    - ``alpha``: with an asynchronous scheduler, how far the global model moves towards a local one,
+      times the client's share, as for ``FedAsyncAggregator`` (0.9; whatever its staleness). The
+      share is that of its samples, or one of ``num_clients``, which APPFL fills in.
+
+    Raises:
+        ValueError: a setting is missing, or asks for what this does not do.
     """
 
     def __init__(
@@ -33,9 +37,15 @@ class StreamlinkAggregator:
             raise ValueError("aggregator_kwargs.store is missing: the directory of the model")
         if configs.get("staleness_fn", "constant") != "constant":
             raise ValueError("staleness_fn: StreamlinkAggregator knows 'constant' only")
+        if configs.get("gradient_based", False):
+            raise ValueError(
+                "gradient_based: StreamlinkAggregator averages models, not gradients; leave out "
+                "train_configs.send_gradient"
+            )
         self._store = open_store(configs["store"])
         self._by_samples = configs.get("client_weights_mode", "equal") == "sample_size"
         self._alpha = float(configs.get("alpha", 0.9))
+        self._clients = int(configs.get("num_clients", 1))
         self._samples: dict[str, float] = {}
         self.model, self.logger = model, logger
 
@@ -58,13 +68,19 @@ class StreamlinkAggregator:
         if len(models) == 2:  # an asynchronous scheduler: client, model
             client, model = models
             sources = {"": self.get_parameters(), str(client): _as_source(model)}
-            weights = {"": 1.0 - self._alpha, str(client): self._alpha}
+            step = self._alpha * self._share(str(client))
+            weights = {"": 1.0 - step, str(client): step}
         else:
             sources = {str(client): _as_source(model) for client, model in models[0].items()}
             weights = {name: self._samples.get(name, 1.0) if self._by_samples else 1.0
                        for name in sources}  # fmt: skip
         copy_model(AveragedModel(sources, weights), self._store)
         return Tensors(self._store.open())
+
+    def _share(self, client: str) -> float:
+        if self._by_samples and client in self._samples:
+            return self._samples[client] / sum(self._samples.values())
+        return 1.0 / self._clients
 
 
 def _as_source(model: Any) -> ModelSource:
