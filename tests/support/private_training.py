@@ -17,10 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from streamlink.profiling.dp.shapes import SHAPES
+from tests.support.waiting import WAIT
 
 __all__ = ["DEFAULTS", "batches", "explicit_step", "initial", "trained"]
 
 BOUND = 0.7
+_GUARD_SECONDS = 5 * WAIT  # a test's own limit is the other guard
 DEFAULTS = {
     "samples": 2,
     "seq_length": 24,
@@ -105,7 +107,12 @@ def trained(folder: Path, *steps: Mapping[str, Any], world: int = 1) -> list[dic
         assert each.stdin is not None
         each.stdin.write(json.dumps([{**DEFAULTS, "ranks": [*range(world)], **s} for s in steps]))
         each.stdin.close()
-    assert [each.wait(300) for each in processes] == [0] * world
+    try:
+        assert [each.wait(_GUARD_SECONDS) for each in processes] == [0] * world
+    finally:
+        for each in processes:
+            each.kill()
+            each.wait()
     return [load_file(folder / f"{number}.safetensors") for number in range(len(steps))]
 
 
