@@ -411,14 +411,24 @@ class Spool:
         self._changed.notify_all()
 
     def _new_path(self) -> Path:
+        has_remade = False
         with spool_errors(self._directory):
             while True:
                 path = self._directory / path_name(self._run.id, self._number)
-                self._number += 1
-                # The attempt itself is the test, so two servers never get the same directory. One
-                # whose round is over may remove the empty spool at any moment: then once more.
-                with suppress(FileExistsError, FileNotFoundError):
-                    path.mkdir(parents=True)
+                try:
+                    # ``mkdir`` is atomic, so two servers never get the same directory.
+                    path.mkdir()
+                except FileExistsError:
+                    self._number += 1
+                except FileNotFoundError:
+                    # Another server with this spool has removed it, empty, at the end of its round.
+                    # Once: what is missing after that is something else.
+                    if has_remade:
+                        raise
+                    has_remade = True
+                    self._directory.mkdir(parents=True, exist_ok=True)
+                else:
+                    self._number += 1
                     sync_directory(self._directory)
                     self._paths.append(path)
                     return path

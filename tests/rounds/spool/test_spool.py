@@ -80,6 +80,14 @@ def test_an_empty_spool_that_another_server_has_removed_is_made_again(spooling: 
     assert [path.name for path in spooling.directory.iterdir()] == ["0"]
 
 
+def test_a_spool_that_cannot_be_made_again_is_an_error_that_names_it(spooling: Spooling) -> None:
+    spooling.spool()
+    spooling.directory.rmdir()
+    spooling.directory.symlink_to("nowhere")
+    with pytest.raises(StoreError, match=str(spooling.directory)):
+        spooling.start("site-1")
+
+
 def test_a_client_hears_that_its_update_counts_when_it_is_stored(spooling: Spooling) -> None:
     site = spooling.start("site-1")
     stored: list[bool] = []
