@@ -5,18 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 
 from streamlink.errors import AbortCode, ModelError, StreamAborted
 from streamlink.executors.executor import Task, TaskResult
-from streamlink.executors.task_streams import with_norm
 from streamlink.executors.whole import WholeExecutor
-from streamlink.link import Update, UpdateKind
+from streamlink.link import UpdateKind
 from streamlink.link.peer_request import PeerRequest
 from streamlink.link.send_model import send_model
 from streamlink.model.difference import DifferenceSource
@@ -480,29 +479,3 @@ def check_a_third_model(federation: Federation) -> None:
 def test_tasks_may_overlap_where_there_is_room_for_two_models() -> None:
     assert not WholeExecutor(train).overlaps
     assert WholeExecutor(train, next_model="memory").overlaps
-
-
-def test_the_norm_is_of_a_model_that_is_awaited_before_it_is_read() -> None:
-    happened = []
-
-    class Awaited(ArrayModel):
-        def watch(self) -> Callable[[], None]:
-            happened.append("awaited")
-            return lambda: happened.append("checked")
-
-        def read(self, offset: int, length: int) -> Payload:
-            happened.append("read")
-            return super().read(offset, length)
-
-    class Quiet:
-        def alive(self) -> AbstractContextManager[None]:
-            return nullcontext()
-
-        def check(self) -> None:
-            pass
-
-    model = Awaited({"a": np.ones(4, np.float32), "b": np.full(4, 2, np.float32)})
-    source = part_source(model, part_of(model.spec, ["b"]))
-    update = with_norm(Update(1.0, UpdateKind.DIFFERENCES), source, source, cast("Any", Quiet()))
-    assert update.norm == 4.0
-    assert happened == ["awaited", "read", "checked"]
