@@ -204,7 +204,7 @@ def _server_failures_ignored() -> Iterator[None]:
 
 
 def _log_apart(common: Common, names: Sequence[str]) -> None:
-    """Let this process of clients log beside the server, which shows the same and more."""
+    """Log less than the server, which shares the terminal and reports the same and more."""
     name = names[0]
     level = "warning" if common.log_level == "info" else common.log_level
     own = common.log_file

@@ -155,7 +155,7 @@ def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
         text = f"{type(error).__name__}: {error}"
         # Our own frames above the user's are the same for every error, and hide the line to fix.
         error.__traceback__ = users_frames(error.__traceback__)
-        # With the name, since a process may have several clients.
+        # The client is named because one process may run several.
         logger.exception("%s: the work of %s raised %s", task, assignment.client_name, text)
         text_of_trace = "".join(traceback.format_exception(error, limit=_MAX_FRAMES))
         assignment.reply(error=text, traceback=text_of_trace)

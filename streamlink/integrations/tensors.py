@@ -124,7 +124,7 @@ def whole(items: Mapping[str, Any]) -> ModelSource:
     """
     if not any(isinstance(value, StoredTensor) for value in items.values()):
         model = as_model(items)
-        # Of tensors that share their memory, as tied weights do, a model has the first name only.
+        # A model keeps only the first name of tensors that share memory, such as tied weights.
         if len(model.spec.tensors) == len(items):
             return model
     parts = {

@@ -68,8 +68,8 @@ class Pacer(Generic[S]):
         if rate is None:
             self._line.clear()
             self._tokens = 0.0
-        # Parts of a faster limit would be paid for in full at the new one, seconds for each, and
-        # most of that would not even be used: their streams are granted parts of the new size.
+        # A stream that waits for a part of the old size would pay for all of it at the lower rate,
+        # for seconds, and could then send only a part of the new size.
         self._line = {stream: min(nbytes, self.part_bytes) for stream, nbytes in self._line.items()}
 
     @property

@@ -163,7 +163,7 @@ class Versions:
             return None
 
     def _make_room(self, owner: str, spec_digest: bytes, nbytes: int) -> int:
-        """Return how many bytes the next version may have; older ones make way for ``nbytes``."""
+        """Remove older versions if ``nbytes`` fit without them; return the room left (bytes)."""
         mine = [e for e in self._kept if e.owner == owner and e.spec_digest == spec_digest]
         # The newest stays: until the next one is whole, it is what differences are taken from. Of
         # the others those of other jobs go first, and the oldest of each before the newer ones.

@@ -79,8 +79,8 @@ class CallPlaces:
         # Only if it is still that one: a newer call may have taken over.
         if self._calls.get(stream_id) == call:
             del self._calls[stream_id]
-            # A lane that goes on is what carries the stream now, and beside nothing: else it would
-            # take one of the places that all streams share.
+            # One of the lanes left becomes the stream's first connection. Counted as a lane, it
+            # would take a place that other streams of the session may need.
             if lane := min((each for each in self._lanes if each[0] == stream_id), default=None):
                 self._lanes.discard(lane)
                 self._calls[stream_id] = lane[1]

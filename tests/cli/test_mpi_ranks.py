@@ -1,4 +1,4 @@
-"""``streamlink mpi`` with several clients in one process: what one of them does to the others."""
+"""``streamlink mpi`` with several clients in one process: one fails, the others go on."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ with own_folder("spool", sys.argv[1]) as path:
 
 @contextmanager
 def an_owner(parent: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """Start another process with a folder in ``parent``."""
+    """Start another process, which makes a folder in ``parent``."""
     command = [sys.executable, "-c", PROGRAM, str(parent)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

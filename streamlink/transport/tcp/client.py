@@ -26,8 +26,7 @@ __all__ = ["TcpCarrier"]
 
 logger = logging.getLogger("streamlink.client")
 
-_STREAM = socket.SOCK_STREAM
-_LEAST_SECONDS = 0.05
+_LEAST_SECONDS = 0.05  # of a timeout: 0 would mean not to wait at all
 
 
 class TcpCarrier:
@@ -131,7 +130,7 @@ class TcpCarrier:
             EOFError: it closed the connection, as it does where it does not believe us.
         """
         until = self._clock() + seconds
-        raw = self._dialed(seconds)
+        raw = self._dialed(until)
         with self._kept(connected_by(raw, self._tls, server_name=self._server_name)) as connection:
             with cut_after(self._clock, max(0.0, until - self._clock()), connection.cut):
                 connection.handshake()
@@ -139,14 +138,14 @@ class TcpCarrier:
                 open_as(connection, self._session, stream_id, number, is_lane=is_lane)
             yield connection
 
-    def _dialed(self, seconds: float) -> socket.socket:
-        """Return a socket that has reached the host; raises ``OSError``."""
+    def _dialed(self, until: float) -> socket.socket:
+        """Return a socket that has connected by ``until``; raises ``OSError``."""
         failure: OSError = TimeoutError("its host has no address")
-        until, found = self._clock() + seconds, socket.getaddrinfo(*self._where, type=_STREAM)
+        found = socket.getaddrinfo(*self._where, type=socket.SOCK_STREAM)
         for tried, (family, kind, protocol, _, address) in enumerate(found):
             raw = socket.socket(family, kind, protocol)
-            # Its share of what is left: a firewall may swallow what goes to the first address, as
-            # it does with IPv6, and the next one needs time for its proof as well.
+            # An equal share of the time left: a firewall that drops IPv6 must not leave none for
+            # IPv4, and its handshake.
             raw.settimeout(max(_LEAST_SECONDS, (until - self._clock()) / (len(found) - tried)))
             self._congestion.ask(raw)
             if self._lanes > 1:

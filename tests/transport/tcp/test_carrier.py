@@ -155,7 +155,8 @@ def test_an_address_that_swallows_packets_leaves_time_for_the_next_one(
             for address in (full.getsockname(), ("127.0.0.1", offered.port))
         ]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-        assert carrier.prove(4.0) == ""
+        # Half of it is for the first address; the rest is enough beside a busy neighbour.
+        assert carrier.prove(WAIT / 6) == ""
     carrier.close()
     line.close()
 
