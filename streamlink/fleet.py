@@ -18,8 +18,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -28,6 +28,7 @@ import psutil
 
 from streamlink.cancel import CancelToken
 from streamlink.errors import StreamlinkError
+from streamlink.signals import deferred, ignored
 
 __all__ = ["Fleet", "FleetError", "Member", "Reporter"]
 
@@ -155,7 +156,7 @@ class Fleet:
                 self._watch(head)
                 self._end_clients()
         except BaseException:
-            with nullcontext() if self._has_token else _uninterrupted():
+            with nullcontext() if self._has_token else ignored():
                 self._end_all()
             raise
         if head.process.returncode != 0:
@@ -168,7 +169,7 @@ class Fleet:
 
     def _start(self, role: str, name: str, command: Sequence[str]) -> Member:
         self._cancel.check()
-        with nullcontext() if self._has_token else _deferred():
+        with nullcontext() if self._has_token else deferred():
             reads, writes = os.pipe()
             try:
                 process = subprocess.Popen(
@@ -316,42 +317,6 @@ def _thinned(samples: list[tuple[float, int, float]]) -> list[tuple[float, int, 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once: what follows is the clean-up
     raise KeyboardInterrupt
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Let no second Ctrl-C leave processes behind; what runs meanwhile has a bounded end."""
-    with _heeding(lambda number, frame: None):
-        yield
-
-
-@contextmanager
-def _deferred() -> Iterator[None]:
-    """Hold Ctrl-C back while a process begins: interrupted just there, nobody would know of it."""
-    late: list[int] = []
-    with _heeding(lambda number, frame: late.append(number)):
-        yield
-    for number in late[:1]:
-        answer = signal.getsignal(number)
-        if callable(answer):
-            answer(number, None)  # what it raises arises here, and in no callback
-        elif answer is signal.SIG_DFL:
-            signal.raise_signal(number)
-
-
-@contextmanager
-def _heeding(act: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Answer SIGINT and SIGTERM with ``act``; only the main thread has a say in that."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    # Functions, not SIG_IGN: a process that is started meanwhile would inherit that.
-    before = {each: signal.signal(each, act) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for each, what in before.items():
-            signal.signal(each, what)
 
 
 def _die_with_parent(pipe: int) -> None:

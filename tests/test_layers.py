@@ -60,7 +60,9 @@ MAY_IMPORT = {
     ),
     "operate": frozenset({"rounds", "link", "config", "errors", "closing", "descriptors"}),
     "probing": frozenset({"link", "encodings", "model", "config"}),
-    "profiling": frozenset({"errors", "stores", "training", "config", "fleet", "__init__"}),
+    "profiling": frozenset(
+        {"errors", "stores", "training", "config", "fleet", "signals", "__init__"}
+    ),
     "training": frozenset(
         {"executors", "rounds", "link", "stores", "model", "copying", "config", "errors", "cancel"}
         | {"__init__"}
@@ -77,10 +79,11 @@ MAY_IMPORT = {
     "closing": frozenset[str](),
     "copying": frozenset({"link", "stores", "model", "config", "errors", "cancel"}),
     "descriptors": frozenset[str](),
-    "fleet": frozenset({"errors", "cancel"}),
+    "fleet": frozenset({"errors", "cancel", "signals"}),
     "logs": frozenset[str](),
     "bars": frozenset({"logs"}),
     "progress": frozenset({"bars"}),
+    "signals": frozenset[str](),
     "cli": ANYTHING,
     "templates": frozenset({"__init__"}),  # of users: public names only
     "metrics": frozenset({"operate", "link"}),

@@ -25,6 +25,7 @@ from streamlink.profiling.heap.record import (
     record_path,
 )
 from streamlink.profiling.memory import peak_bytes, reset_peak, resident_bytes
+from streamlink.signals import deferred
 
 __all__ = ["Capture"]
 
@@ -82,11 +83,14 @@ class Capture:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._sampler.stop()
-        peak = peak_bytes()
-        self._tracker.__exit__(None, None, None)
-        fault = self._fault()
-        self._record(peak, error or fault).write(self._order.run)
+        # memray compresses its file here, which takes its time; and the parent ends this process
+        # where another one has failed, or at Ctrl-C.
+        with deferred():
+            self._sampler.stop()
+            peak = peak_bytes()
+            self._tracker.__exit__(None, None, None)
+            fault = self._fault()
+            self._record(peak, error or fault).write(self._order.run)
         if error is None and fault is not None:
             raise fault
 

@@ -1,7 +1,11 @@
 """What is recorded of a process's memory, whatever ends it."""
 
 import gc
+import os
 import resource
+import signal
+import threading
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,6 +16,7 @@ from streamlink.profiling.heap.capture import Capture
 from streamlink.profiling.heap.experiment import Experiment, ExperimentError, Kind, Order
 from streamlink.profiling.heap.experiments import default_client, default_server
 from streamlink.profiling.heap.record import ProcessRecord, read_record, record_path
+from tests.support.waiting import WAIT
 
 MiB = 1 << 20
 
@@ -63,6 +68,34 @@ def test_an_error_ends_the_block_and_the_record_has_it(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no more"), Capture(order(tmp_path)):
         raise ValueError("no more")
     assert recorded(tmp_path).error == "ValueError: no more"
+
+
+def test_a_signal_while_the_block_ends_is_answered_after_the_record_is_written(
+    tmp_path: Path,
+) -> None:
+    ends = threading.Event()
+
+    def send() -> None:
+        ends.wait(WAIT)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    def fail() -> None:
+        with suppress(ValueError), Capture(order(tmp_path)):
+            ends.set()
+            raise ValueError("the server left")
+        threading.Event().wait(WAIT)  # it is answered here at the latest
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    threading.Thread(target=send).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            fail()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert recorded(tmp_path).error in ("ValueError: the server left", "it was stopped by a signal")
 
 
 def test_a_second_run_into_the_same_folder_is_refused_before_it_begins(tmp_path: Path) -> None:
