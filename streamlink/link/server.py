@@ -357,8 +357,10 @@ class Server:
 
     def _arrived(self, session: Session) -> None:
         with self._changed:
-            if session.closed.is_set():
-                return  # it has already ended, and ``_left`` is not called again
+            # It has already ended, and ``_left`` is not called again. Or it ends soon: a newer one
+            # of this client took its place before it was announced.
+            if session.closed.is_set() or session not in self._hub.sessions:
+                return
             peer = Peer(session, self._hub, self._on_transfer, self.cancel)
             self._peers[session.peer_name] = peer
             self._changed.notify_all()
