@@ -33,6 +33,7 @@ from streamlink.errors import (
     ObjectLimit,
     ObjectRefused,
     OpenTimeout,
+    PeerBusy,
     ProtocolError,
     QuorumNotReached,
     ReadTimeout,
@@ -133,6 +134,7 @@ SAMPLES: list[tuple[StreamlinkError, Sequence[object]]] = [
         (kind("it expired", who="the server", metadata={}), ["it expired", "the server"])
         for kind in (RequestRefused, ServerBusy, TopicNotServed)
     ),
+    (PeerBusy("site-1", 64), ["site-1", "64 requests", "max_open_requests"]),
     (
         CorruptStore("digest differs", path="m/block-3", tensor="w1", inside=256, offset=512),
         ["digest differs", "m/block-3", "w1", "its byte 256", "logical byte 512"],

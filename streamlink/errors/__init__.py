@@ -11,6 +11,7 @@
     │  └─ RequestRefused (metadata)  the peer does not do what it was asked for
     │     ├─ ServerBusy              it has no room for another request just now
     │     └─ TopicNotServed          it has no handler for that
+    ├─ PeerBusy (who, unanswered)    it has as many requests unanswered as it may
     ├─ ExchangeFailed (peer_name, topic, cause, timeout)   of ``Peer.ask``
     ├─ StreamTimeout, also a TimeoutError
     │  ├─ OpenTimeout                the peer never opened or accepted the stream
@@ -79,6 +80,7 @@ from streamlink.errors.streams import (
     FrameTooLarge,
     LocalProtocolError,
     OpenTimeout,
+    PeerBusy,
     ProtocolError,
     ReadTimeout,
     RemoteProtocolError,
@@ -124,6 +126,7 @@ __all__ = [
     "ObjectLimit",
     "ObjectRefused",
     "OpenTimeout",
+    "PeerBusy",
     "ProtocolError",
     "QuorumNotReached",
     "ReadTimeout",

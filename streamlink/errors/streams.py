@@ -15,6 +15,7 @@ __all__ = [
     "FrameTooLarge",
     "LocalProtocolError",
     "OpenTimeout",
+    "PeerBusy",
     "ProtocolError",
     "ReadTimeout",
     "RemoteProtocolError",
@@ -119,6 +120,27 @@ class ServerBusy(RequestRefused):
 
 class TopicNotServed(RequestRefused):
     """The server answers no requests of that topic, or does so no more."""
+
+
+class PeerBusy(StreamlinkError):
+    """A peer has as many requests unanswered as it may: nothing was sent, and its session lives.
+
+    Attributes:
+        who: the peer's name.
+        unanswered: how many requests it has (count), with those that nobody waits for any more.
+    """
+
+    code = AbortCode.REFUSED
+
+    def __init__(self, who: str, unanswered: int) -> None:
+        self.who, self.unanswered = who, unanswered
+        super().__init__(who, unanswered)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.who} has not answered {self.unanswered} requests, called off or not, and takes "
+            "no more until then (limits.max_open_requests); if its work hangs, restart it"
+        )
 
 
 class ExchangeFailed(StreamlinkError):

@@ -188,7 +188,11 @@ class Peer:
             release=release,
             timeout=timeout,
         )
-        self._crew.give(self.name, exchange.run)
+        try:
+            self._crew.give(self.name, exchange.run)
+        except BaseException:  # no thread: nobody gets it, so nobody else would release the model
+            exchange.cancel()
+            raise
         return exchange
 
     def _open_exchange(
@@ -259,15 +263,20 @@ class Peer:
         for transfer in transfers:
             transfer.hand_to(self._session.offer)
         # After the offers: a client that has the request may open its streams at once.
-        pending = self._session.request(
-            request.topic,
-            attempt=request.attempt,
-            sends=0 if outgoing is None else outgoing.stream_id,
-            returns=0 if incoming is None else incoming.stream_id,
-            metadata=request.metadata,
-            part=request.part,
-            extents=(request.sends_extent, request.returns_extent),
-        )
+        try:
+            pending = self._session.request(
+                request.topic,
+                attempt=request.attempt,
+                sends=0 if outgoing is None else outgoing.stream_id,
+                returns=0 if incoming is None else incoming.stream_id,
+                metadata=request.metadata,
+                part=request.part,
+                extents=(request.sends_extent, request.returns_extent),
+            )
+        except BaseException:
+            for transfer in transfers:
+                transfer.withdraw(self._session.withdraw)
+            raise
         for transfer in transfers:
             transfer.hand_to(self._server.ticker.add)
         # Last: the client's time to open the stream begins when it was asked. The answer's stream

@@ -4,7 +4,8 @@
 that were in flight when a call broke may be lost, and nobody can know which. So both sides repeat
 on the next call what still matters: the asking side its open requests and its cancels, the
 answering side its progress. The request's number is an idempotency key: a request that arrived
-before is not done again, but answered again from the replies that are kept.
+before is not done again, but answered again from the replies that are kept. So is a cancel of what
+was answered: the reply tells the asking side that its place is free.
 """
 
 from __future__ import annotations
@@ -106,9 +107,11 @@ class OpenRequests:
         Requests in the order of their numbers: the peer takes only a number above the last for a
         new request.
         """
-        # The reply to one that was called off may be lost with the old call, and is not repeated.
-        self._unanswered = dict.fromkeys(self._open)
-        yield from self._cancelled.values()
+        # Of what was called off, or timed out here, the reply may be lost with the old call: the
+        # peer repeats it for a cancel.
+        for number in self._unanswered:
+            if number not in self._open:
+                yield self._cancelled.get(number) or Cancel(number, "nobody waits for the answer")
         yield from self._open.values()
 
     def clear(self) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from streamlink.config import LinkConfig
-from streamlink.errors import CommunicationTimeout, StreamlinkError
+from streamlink.errors import CommunicationTimeout, PeerBusy, StreamlinkError
 from streamlink.extent import Extent
 from streamlink.protocol.events import (
     ReplyReceived,
@@ -75,8 +75,14 @@ class SessionMachine(SessionLifecycle):
         extents: tuple[Extent | None, Extent | None] = (None, None),
         now: float,
     ) -> int:
-        """Send a request; returns its number. ``ReplyReceived`` or ``RequestFailed`` follows."""
+        """Send a request; returns its number. ``ReplyReceived`` or ``RequestFailed`` follows.
+
+        Raises:
+            PeerBusy: the peer has answered none of as many requests as it may have open.
+        """
         self._require(self._is_established and not self.is_leaving, "request")
+        if not self.has_place:
+            raise PeerBusy(self.peer_name, self._open_requests.unanswered)
         number = self._open_requests.next_number()
         request = Request(number, topic, attempt, sends, returns, metadata, part, *extents)
         self._open_requests.add(request)
@@ -170,6 +176,11 @@ class SessionMachine(SessionLifecycle):
 
     def _on_cancel(self, frame: Cancel) -> None:
         self._emit(RequestCancelled(frame.request_id, frame.reason))
+        # The reply may have been lost; until it has one, the peer counts the request as open. Of
+        # those it has as many as it may, and no more: what a flood asks for waits here for nobody.
+        answer = self._served.answer_to(frame.request_id)
+        if answer is not None and len(self._outbox) < 4 * self.config.limits.max_open_requests:
+            self._outbox.append(answer)
 
     def _on_progress(self, frame: TaskProgress, now: float) -> None:
         if self._open_requests.is_progress(frame):

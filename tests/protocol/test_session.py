@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from streamlink.config import LinkConfig
 from streamlink.errors import (
     CommunicationTimeout,
     LocalProtocolError,
+    PeerBusy,
     RemoteProtocolError,
 )
 from streamlink.protocol.events import (
@@ -205,8 +207,13 @@ def test_an_answer_lost_with_its_call_is_given_again() -> None:
     assert the(ReplyReceived, events(server)).reply == Reply(number, metadata={"n": "1"})
 
 
+def few(most: int) -> LinkConfig:
+    limits = SMALL.limits.model_copy(update={"max_open_requests": most})
+    return SMALL.model_copy(update={"limits": limits})
+
+
 def test_an_answer_too_old_to_be_kept_is_named() -> None:
-    client, server = pair()
+    client, server = pair(few(MAX_KEPT + 1))
     numbers = []
     for _ in range(MAX_KEPT + 1):
         numbers.append(server.request("train", now=0.0))
@@ -233,6 +240,56 @@ def test_what_is_asked_and_given_up_while_away_is_told_at_the_return() -> None:
     asked = [event.request.request_id for event in told if isinstance(event, RequestReceived)]
     assert asked == [kept, lost, later]
     assert the(RequestCancelled, told) == RequestCancelled(lost, "over")
+
+
+def test_a_peer_that_answers_nothing_is_asked_no_more_than_it_takes_and_its_session_lives() -> None:
+    client, server = pair(few(3))
+    for _ in range(3):
+        server.cancel(server.request("train", now=0.0), "not needed")
+    exchange(client, server)
+    with pytest.raises(PeerBusy, match=r"has not answered 3 requests.*max_open_requests") as caught:
+        server.request("train", now=1.0)
+    assert caught.value.unanswered == 3
+    client.reply(2)
+    exchange(client, server)
+    server.request("train", now=2.0)
+    exchange(client, server)
+    assert client.error is None
+
+
+def test_what_was_called_off_keeps_its_place_over_a_break_until_it_is_answered() -> None:
+    client, server = pair(few(2))
+    timed_out, cancelled = (server.request("train", now=0.0) for _ in range(2))
+    exchange(client, server)
+    server.cancel(cancelled, "not needed")
+    kept_alive(server, COMMUNICATION)  # the other one has timed out
+    cut(client, server, now=COMMUNICATION + 1.0)
+    join(client, server, now=COMMUNICATION + 2.0)
+    assert {each.request_id for each in events(client) if isinstance(each, RequestCancelled)} == {
+        timed_out, cancelled,
+    }  # fmt: skip
+    had_place = server.has_place
+    client.reply(cancelled)
+    exchange(client, server, COMMUNICATION + 3.0)
+    assert (had_place, server.has_place) == (False, True)
+
+
+@pytest.mark.parametrize("is_lost", ["the request", "the reply"])
+def test_a_place_is_free_again_though_what_was_called_off_was_lost(is_lost: str) -> None:
+    client, server = pair(few(1))
+    number = server.request("train", now=0.0)
+    if is_lost == "the request":
+        server.frames_to_send(now=0.0)
+    else:
+        exchange(client, server)
+        client.reply(number)
+        client.frames_to_send(now=1.0)
+    cut(client, server, now=1.0)
+    server.cancel(number, "not needed")
+    had_place = server.has_place
+    join(client, server, now=2.0)
+    assert (had_place, server.has_place) == (False, True)
+    assert not [each for each in events(server) if isinstance(each, ReplyReceived)]
 
 
 def test_only_the_latest_word_of_the_work_is_said() -> None:

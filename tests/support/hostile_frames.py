@@ -369,7 +369,9 @@ class Talk(Conversation):
                 end.report_progress(event.request.request_id, 1)
                 if self.mischief.random.random() < 0.8:
                     end.reply(event.request.request_id, metadata={"a": "b"})
-        if end.state is SessionState.READY and self.mischief.random.random() < 0.3:
+        # Without a place: the peer, which answers what it likes, has let them all be taken.
+        is_able = end.state is SessionState.READY and end.has_place
+        if is_able and self.mischief.random.random() < 0.3:
             self._asked += 1
             number = end.request("work", now=self.now)
             if self.mischief.random.random() < 0.2:

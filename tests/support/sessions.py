@@ -68,9 +68,9 @@ AWAY = 30.0
 """``reconnect_timeout`` (seconds)."""
 
 
-def pair() -> tuple[SessionMachine, SessionMachine]:
+def pair(config: LinkConfig = SMALL) -> tuple[SessionMachine, SessionMachine]:
     """Return a client and a server that have greeted; nothing is on its way."""
-    client, server = a_client(), a_server()
+    client, server = a_client(config), a_server(config)
     exchange(client, server)
     server.welcome("id", "epoch", now=0.0)
     exchange(client, server)

@@ -98,7 +98,8 @@ def test_a_flood_of_frames_that_move_little_ends_what_they_flood(what: str) -> N
     while machine.error is None and count < 10 * BURST:
         machine.receive(frame(count), now=0.0)
         count += 1
-        assert len(machine._outbox) <= 2
+        # A cancel may be answered, for a few requests at most.
+        assert len(machine._outbox) <= (4 * FEW.limits.max_open_requests if what == "cancel" else 2)
         machine.next_event()
     assert isinstance(machine.error, RemoteProtocolError)
     assert "floods this side: more than 5 frames a second" in str(machine.error)
