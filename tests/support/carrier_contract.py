@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -305,6 +306,28 @@ class DataCarrierContract:
         assert moving.has_begun.wait(WAIT)
         pump_of(moving.outgoing).cut()
         assert moving.finish().stats.resumes >= 1
+
+    def test_a_call_that_its_client_gives_up_for_silence_ends_as_cut(self, line: Line) -> None:
+        dialer, near, far = line.joined()
+        number = line.hub.new_stream_id()
+        facts: dict[str, Any] = {"stream_id": number, "name": "model", "clock": running_time}
+        outgoing = SendTransfer(far.config, SPEC, peer_name="site-1", **facts)
+        incoming = ReceiveTransfer(near.config, peer_name="hub", **facts)
+        far.offer(pump_of(outgoing))
+        carrier = line.offered[-1] if line.is_offering else dialer.carriers.data
+        first = (Attach(near.session_id, number),)
+        call = ClientCall(pump_of(incoming), TransferWire(number), first=first)
+        ends = list[CallEnd]()
+        carrying = threading.Thread(target=lambda: ends.append(carrier.carry(call)), daemon=True)
+        carrying.start()
+        until(lambda: pump_of(incoming).calls > 0 and pump_of(outgoing).calls > 0)
+
+        def is_given_up() -> bool:
+            pump_of(incoming).cut()  # again, for a lane that has come since
+            return not carrying.is_alive()
+
+        until(is_given_up)
+        assert ends == [CallEnd.CUT]
 
     def test_a_call_takes_over_from_one_that_still_stands(self, line: Line) -> None:
         dialer, near, far = line.joined()

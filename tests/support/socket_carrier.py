@@ -217,7 +217,13 @@ class SocketCarrier:
             return CallEnd.BROKEN
         line = _Line(connection, self._stream)
         self._lines.add(line)
-        number, wire = call.attach(line.cut, "socket"), call.wire
+        was_cut = threading.Event()
+
+        def cut() -> None:
+            was_cut.set()
+            line.cut()
+
+        number, wire = call.attach(cut, "socket"), call.wire
         assert isinstance(wire, TransferWire)
 
         def frames() -> Iterator[f.Frame]:
@@ -230,7 +236,9 @@ class SocketCarrier:
         line.close()
         writer.join()
         self._lines.discard(line)
-        return CallEnd.ENDED if line.has_ended else CallEnd.BROKEN
+        if line.has_ended:
+            return CallEnd.ENDED
+        return CallEnd.CUT if was_cut.is_set() else CallEnd.BROKEN
 
     @property
     def where(self) -> str:

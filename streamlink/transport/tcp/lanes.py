@@ -27,6 +27,10 @@ __all__ = ["Bundle", "Dial", "carry_over"]
 
 logger = logging.getLogger("streamlink.client")
 
+# How the connections of one call have ended, and what that says of the call. The server ends one in
+# order only where the stream has ended, and one that fell silent has cost the time that all had.
+_ENDS = (CallEnd.BROKEN, CallEnd.CUT, CallEnd.ENDED)
+
 Dial = Callable[[], AbstractContextManager[Socket]]
 """Gives one more connection of the stream, proven to be a lane; raises as ``TcpCarrier`` does."""
 
@@ -45,7 +49,14 @@ def carry_over(
     wire = call.wire
     assert isinstance(wire, TransferWire), "a session's call over a carrier of streams"
     stream = StreamCall(connection, wire, WireCount(), most)
-    number = call.attach(connection.cut, "tcp", is_lane=is_lane)
+    was_cut = threading.Event()
+
+    def cut() -> None:
+        # Before the connection ends: its reader looks at that at once.
+        was_cut.set()
+        connection.cut()
+
+    number = call.attach(cut, "tcp", is_lane=is_lane)
     connection.share()
 
     def write() -> None:
@@ -65,9 +76,9 @@ def carry_over(
     was_damaged = stream.read(call.pump, number)
     connection.cut()
     call.pump.detach(number)
-    if was_damaged:
-        return CallEnd.CUT
-    return CallEnd.ENDED if stream.has_ended else CallEnd.BROKEN
+    if stream.has_ended and not was_damaged:
+        return CallEnd.ENDED
+    return CallEnd.CUT if was_damaged or was_cut.is_set() else CallEnd.BROKEN
 
 
 class Bundle:
@@ -128,8 +139,7 @@ class Bundle:
     def _note_over(self, connection: Socket, end: CallEnd) -> None:
         with self._changed:
             self._carrying.remove(connection)
-            # The server ends a call in order only where the stream has ended: one is enough.
-            self._end = self._end if self._end is CallEnd.ENDED else end
+            self._end = max(self._end, end, key=_ENDS.index)
             self._note_end(connection)
             self._changed.notify_all()
             useless = list(self._carrying) if self._is_done() else []

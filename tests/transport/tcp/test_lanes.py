@@ -245,25 +245,54 @@ def test_a_bundle_goes_on_without_its_first_connection(direction: str) -> None:
     assert bundled.ends == [CallEnd.ENDED]
 
 
-def test_once_the_stream_has_ended_a_silent_lane_is_not_waited_for() -> None:
-    pairs = [tuple(map(PlainSocket, socket.socketpair())) for _ in range(2)]
-    (first, its_peer), (lane, _) = pairs
-    pump = ReceivePump(
-        ReceiveStream(SMALL, stream_id=7, peer_name="there", name="in"), clock=running_time
-    )
-    rule, ends = Told(), list[CallEnd]()
-    rule.count = 2
-    call = ClientCall(pump, TransferWire(7))
-    bundle = Bundle(call, 7, lambda: nullcontext(lane), rule, most=1 << 16, clock=running_time)
-    thread = threading.Thread(target=lambda: ends.append(bundle.carry(first)), daemon=True)
-    thread.start()
-    until(lambda: pump.calls == 2)
-    pump.abort(AbortCode.CANCELLED, "that was all")
-    StreamCall(its_peer, TransferWire(7), WireCount(), 1 << 16).end()
-    thread.join(WAIT)
-    assert ends == [CallEnd.ENDED]
-    for each in itertools.chain(*pairs):
-        each.close()
+class Paired:
+    """Carries a stream's receiving end in a bundle of two connections, whose peers are here."""
+
+    def __init__(self) -> None:
+        pairs = [tuple(map(PlainSocket, socket.socketpair())) for _ in range(2)]
+        (first, self.peer), (lane, self.lane_peer) = pairs
+        self._sockets = tuple(itertools.chain(*pairs))
+        self.pump = ReceivePump(
+            ReceiveStream(SMALL, stream_id=7, peer_name="there", name="in"), clock=running_time
+        )
+        rule, self.ends = Told(), list[CallEnd]()
+        rule.count = 2
+        call = ClientCall(self.pump, TransferWire(7))
+        bundle = Bundle(call, 7, lambda: nullcontext(lane), rule, most=1 << 16, clock=running_time)
+        self.thread = threading.Thread(
+            target=lambda: self.ends.append(bundle.carry(first)), daemon=True
+        )
+        self.thread.start()
+        until(lambda: self.pump.calls == 2)
+
+    def close(self) -> None:
+        self.thread.join(WAIT)
+        for each in self._sockets:
+            each.close()
+
+
+@pytest.fixture
+def paired() -> Iterator[Paired]:
+    paired = Paired()
+    yield paired
+    paired.close()
+
+
+def test_once_the_stream_has_ended_a_silent_lane_is_not_waited_for(paired: Paired) -> None:
+    paired.pump.abort(AbortCode.CANCELLED, "that was all")
+    StreamCall(paired.peer, TransferWire(7), WireCount(), 1 << 16).end()
+    paired.thread.join(WAIT)
+    assert paired.ends == [CallEnd.ENDED]
+
+
+def test_a_bundle_of_which_one_fell_silent_was_cut_however_the_other_ends(paired: Paired) -> None:
+    with paired.pump.locked() as (machine, now):
+        machine.detach(now=now, channel=1)
+    paired.pump.tick()  # as the ticker does, which finds that the machine has given it up
+    until(lambda: paired.pump.calls == 1)
+    paired.lane_peer.cut()
+    paired.thread.join(WAIT)
+    assert paired.ends == [CallEnd.CUT]
 
 
 def test_a_lane_that_cannot_be_made_is_noted_and_costs_nothing() -> None:
