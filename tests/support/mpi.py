@@ -12,6 +12,7 @@ from queue import SimpleQueue
 import pytest
 
 from streamlink.clock import Clock, running_time
+from streamlink.config import LinkConfig
 from streamlink.transport.connect import dial, hub_at
 from streamlink.transport.mpi.calls import MpiCall
 from streamlink.transport.mpi.switchboard import Switchboard
@@ -95,9 +96,10 @@ def mpi_ends(most_tag: int | None = None) -> Iterator[MpiEnds]:
         until(lambda: switchboard.calls == 0)
 
 
-def mpi_line() -> Line:
+def mpi_line(config: LinkConfig = SMALL) -> Line:
     """Return a hub and its clients, all in this process."""
     return Line(
         lambda config, asked: hub_at(HERE, config, on_request=asked, clock=running_time).listen(),
-        lambda hub, name: dial(HERE, SMALL, name=name, clock=running_time),
+        lambda hub, name: dial(HERE, config, name=name, clock=running_time),
+        config,
     )

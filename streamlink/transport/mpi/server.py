@@ -59,14 +59,20 @@ class MpiListener:
         def run() -> None:
             try:
                 serve(call)
+            except RuntimeError as error:  # there is no thread for another part of it
+                self._cannot_serve(call, error)
             finally:
                 self._let_go(call)
 
         try:
             _start(run, "mpi-serve")
-        except RuntimeError as error:  # there is no thread for it: the client comes again
-            self._hub.log.warning("cannot serve a call of %s: %s", call.remote, error)
+        except RuntimeError as error:
+            self._cannot_serve(call, error)
             self._let_go(call)
+
+    def _cannot_serve(self, call: MpiCall, error: RuntimeError) -> None:
+        # No more than that: it ends as broken, so that the client comes again.
+        self._hub.log.warning("cannot serve a call of %s: %s", call.remote, error)
 
     def _let_go(self, call: MpiCall) -> None:
         call.lose()  # no effect where it has ended
@@ -94,6 +100,11 @@ class MpiListener:
         call.end_served()
 
     def _carry(self, call: MpiCall, stream: StreamCall, attached: Attached) -> None:
+        """Carry a stream over its call until that ends.
+
+        Raises:
+            RuntimeError: there is no thread to write; the call has ended.
+        """
         pump, number = attached.pump, attached.number
 
         def write() -> None:
@@ -101,15 +112,22 @@ class MpiListener:
             end_call(call, pump)
             call.end_served()
 
-        writer = _start(write, "mpi-write")
-        if stream.read(pump, number):
-            call.cut()
-        # Else the writer ends by itself, once it has sent the last words.
-        if not pump.is_closed:
+        try:
+            writer = _start(write, "mpi-write")
+            if stream.read(pump, number):
+                call.cut()
+            # Else the writer ends by itself, once it has sent the last words.
+            if not pump.is_closed:
+                pump.detach(number)
+            writer.join()
+        except BaseException:
+            call.lose()  # a writer may wait there, and nobody reads any more
+            raise
+        finally:
+            # Whatever comes of it: else they are taken for ever. The place first: whoever sees that
+            # nothing carries the stream may open a call.
+            attached.detach()
             pump.detach(number)
-        writer.join()
-        pump.detach(number)
-        attached.detach()
 
 
 def _start(run: Callable[[], None], name: str) -> threading.Thread:

@@ -112,7 +112,8 @@ class TcpListener:
             # and scanners knock at any port.
             except (EOFError, ConnectionError):
                 logger.debug("%s left before it had proven anything", call.remote)
-            except (OSError, NotProven) as error:  # such as no certificate, or a bad one
+            # Such as no certificate, or a bad one; or there is no thread to write, or for a timer.
+            except (OSError, NotProven, RuntimeError) as error:
                 if not self._is_stopped.is_set():
                     text = "%s: no stream comes of this: %s"
                     self._hub.log.warning(text, call.remote, error)
@@ -206,12 +207,36 @@ class _Call:
 
 
 def _carry(stream: StreamCall, attached: Attached, connection: Socket) -> None:
+    """Carry a stream over its connection until the call ends.
+
+    Raises:
+        RuntimeError: there is no thread to write; the call has ended.
+    """
     pump, number = attached.pump, attached.number
-    connection.share()
+    try:
+        writer = _start_writer(stream, attached, connection)
+        if stream.read(pump, number):
+            connection.cut()
+        # Else the writer ends by itself, once it has sent the last words.
+        if not pump.is_closed:
+            pump.detach(number)
+        writer.join()
+    except BaseException:
+        connection.cut()  # a writer may wait there, and nobody reads any more
+        raise
+    finally:
+        # Whatever comes of it: else they are taken for ever. The place first: whoever sees that
+        # nothing carries the stream may open a call.
+        attached.detach()
+        pump.detach(number)
+
+
+def _start_writer(stream: StreamCall, attached: Attached, connection: Socket) -> threading.Thread:
+    pump = attached.pump
 
     def write() -> None:
         try:
-            stream.send(pump.outgoing(number))
+            stream.send(pump.outgoing(attached.number))
             # Otherwise the client opens another: what it carries has not ended.
             if pump.is_closed:
                 stream.end()
@@ -220,15 +245,12 @@ def _carry(stream: StreamCall, attached: Attached, connection: Socket) -> None:
         finally:
             connection.close()
 
-    writer = _start(write, "tcp-write")
-    if stream.read(pump, number):
-        connection.cut()
-    # Else the writer ends by itself, once it has sent the last words.
-    if not pump.is_closed:
-        pump.detach(number)
-    writer.join()
-    pump.detach(number)
-    attached.detach()
+    connection.share()
+    try:
+        return _start(write, "tcp-write")
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _listening(address: str) -> socket.socket:
