@@ -16,6 +16,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from streamlink.errors import StreamlinkError
 from streamlink.link import Update, UpdateKind
@@ -23,7 +24,7 @@ from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.model.computed import RangeFunction
 from streamlink.model.spec import ModelSpec
 from streamlink.rounds.aggregate.combiner import ContributorFailed
-from streamlink.rounds.aggregate.validate import check_announced
+from streamlink.rounds.aggregate.validate import check_announced, check_norm
 from streamlink.rounds.lockstep.resume import Resume
 from streamlink.rounds.resume import Answer, require_same_update
 
@@ -232,10 +233,21 @@ class LiveSource:
         if is_open:
             update, spec = self.model.update, self.model.spec
             if self._announced is not None:
-                require_same_update(self.peer_name, self._announced, (update, spec))
+                self._check_again(update, spec)
             self._announced = update, spec
             self._is_open = True
         return is_open
+
+    def _check_again(self, update: Update, spec: ModelSpec) -> None:
+        assert self._announced is not None
+        begun, known = self._announced
+        if not self.used:
+            # Nothing of it is in the new model. Work that is not pure has another norm each time,
+            # and what was made for the first one, to clip it, is made anew.
+            check_norm(self.peer_name, update.norm)
+            begun, self._filters = replace(begun, norm=update.norm), None
+        require_same_update(self.peer_name, (begun, known), (update, spec))
+        self._require(update)
 
     def _fetch(self, seconds: float) -> bool:
         if not self._is_open and not self._open(seconds):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamlink.errors import AbortCode, StreamlinkError
+from streamlink.errors import AbortCode, ModelError, StreamlinkError
 from streamlink.executors.executor import Executor, Task
 from streamlink.executors.streaming import StreamingExecutor
 from streamlink.executors.whole import WholeExecutor
@@ -26,6 +26,7 @@ from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.protocol import frames as f
 from streamlink.protocol.machine import Machine
 from streamlink.protocol.sender import SendStream
+from streamlink.rounds.aggregate.combiner import ContributorFailed
 from streamlink.rounds.lockstep.source import LiveSource
 from streamlink.rounds.resume import Answer, PartialUpdate
 from tests.support.arriving import arrive, awaited
@@ -271,7 +272,7 @@ class Back:
         self.again, self.asked = again, list[int]()
 
     def is_possible(self, error: StreamlinkError) -> bool:
-        return True
+        return not isinstance(error, ModelError)
 
     def try_resume(self, partial: PartialUpdate, seconds: float) -> bool:
         self.asked.append(partial.resume_offset)
@@ -298,6 +299,49 @@ def test_what_of_a_lost_stream_was_not_used_comes_again_from_the_beginning_of_it
     arrive(contributor, data, cut, begins=asked, update=Update(is_pure=True))
     assert contributor.end == 600
     assert contributor.take(600 - used) == data[used:]  # and nothing of what came before
+
+
+def test_an_update_of_which_nothing_was_used_comes_again_with_another_norm() -> None:
+    again, norms = awaited(600, 2), list[float | None]()
+    lost = awaited(600)
+
+    def filters(update: Update) -> tuple[RangeFunction, ...]:
+        norms.append(update.norm)
+        return ()
+
+    contributor = LiveSource("a", Answer(lost), filters=filters, resume=Back(again))
+    arrive(contributor, bytes(600), update=Update(norm=3.0))
+    assert contributor.filters == ()
+    lost.abort(AbortCode.SESSION_LOST, "it is gone")
+    contributor.poll()
+    assert not contributor.fetch(0.01)  # it is back, and has not announced itself yet
+    data = bytes(each % 251 for each in range(600))
+    arrive(contributor, data, update=Update(norm=4.0))
+    assert contributor.filters == ()
+    assert contributor.take(600) == data
+    assert norms == [3.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("used", "update", "why"),
+    [
+        (4, Update(is_pure=True, norm=4.0), "another update"),
+        (0, Update(is_pure=True, norm=3.0, weight=2.0), "another update"),
+        (0, Update(is_pure=True, norm=-1.0), "a norm is 0 or more"),
+    ],
+)
+def test_an_update_that_comes_again_is_refused_if_it_is_another_one(
+    used: int, update: Update, why: str
+) -> None:
+    lost, again = awaited(600), awaited(600, 2)
+    contributor = LiveSource("a", Answer(lost), resume=Back(again))
+    arrive(contributor, bytes(600), update=Update(is_pure=True, norm=3.0))
+    contributor.take(used)
+    lost.abort(AbortCode.SESSION_LOST, "it is gone")
+    contributor.poll()
+    assert not contributor.fetch(0.01)  # it is back, and has not announced itself yet
+    with pytest.raises(ContributorFailed, match=why):
+        arrive(contributor, bytes(600), update=update)
 
 
 class Holds:
