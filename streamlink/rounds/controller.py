@@ -303,6 +303,7 @@ class ScatterAndGather:
             report = self._run_round(number, is_last or is_evaluated)
         except BaseException as error:
             self._lockstep.forget(f"round {number} failed")
+            self._recovered = None  # the spool of this round may have removed them: look again
             self._plan.emit(EventKind.ROUND_FAILED, first, detail=str(error))
             raise
         seconds = self._server.clock() - began

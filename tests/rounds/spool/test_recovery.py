@@ -170,6 +170,33 @@ def test_an_interrupted_server_keeps_whole_updates_for_the_one_that_resumes(tmp_
     assert not (tmp_path / "spool").exists()
 
 
+def test_a_resumed_round_that_fails_is_run_again_without_what_it_removed(tmp_path: Path) -> None:
+    may_fail = [KeyboardInterrupt, ValueError]  # the first server; then the one that resumes
+
+    def fail(event: RoundEvent) -> None:
+        if event.kind is EventKind.UPDATE_ARRIVED and may_fail:
+            raise may_fail.pop(0)
+
+    extras = {"spool": tmp_path / "spool", "ledger": tmp_path / "ledger", "on_event": fail}
+    with Job(extras=extras, gather="spool") as job:
+        gate, _ = job.gated(1)
+        job.site(0)
+        job.start(2)
+        assert isinstance(job.done.exception(WAIT), KeyboardInterrupt)
+        gate.opens.set()
+        ledger = Ledger(tmp_path / "ledger", job.store, job.rules, job="test", resume=True)
+        rounds = ScatterAndGather(
+            job.federation.server, job.store, job.rules,
+            job="test", spool=tmp_path / "spool", ledger=ledger, on_event=fail,
+        )  # fmt: skip
+        with pytest.raises(ValueError):
+            rounds.run_round(0, is_last=True)
+        report = rounds.run_round(0, is_last=True)
+        job.assert_mean_of(0, 1)
+    assert sorted(report.weights) == ["site-0", "site-1"]
+    assert not (tmp_path / "spool").exists()
+
+
 @pytest.mark.parametrize("keeps_whole", [True, False])
 def test_a_spool_has_recovered_updates_and_keeps_them_only_for_a_run_that_resumes(
     tmp_path: Path, keeps_whole: bool
