@@ -1,13 +1,14 @@
-"""Which of the connected clients a round asks: all, a fraction, or what a function says. Pure.
+"""Which of the connected clients a round asks: all, a fraction, or what a function says.
 
 A choice depends on the round's number and on what is known of the clients (``clients``). The ledger
 records it before any client is asked, so a round that is resumed asks the same ones, whoever is
-back by then.
+back by then; only where too few of them are, it chooses anew.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 from collections.abc import Callable, Collection, Sequence
 
@@ -17,6 +18,7 @@ from streamlink.config import RoundConfig
 from streamlink.errors import RoundError
 from streamlink.rounds.aggregate.named import NamedSettings, named_of
 from streamlink.rounds.clients import ClientRecord
+from streamlink.rounds.ledger import Ledger
 
 __all__ = [
     "CHOICES",
@@ -25,8 +27,11 @@ __all__ = [
     "Fraction",
     "choice_of",
     "chosen_by",
+    "chosen_once",
     "require_choosable",
 ]
+
+logger = logging.getLogger("streamlink.rounds")
 
 Choice = Callable[[int, Sequence[ClientRecord]], Collection[ClientRecord | str]]
 """``choice(number, clients)`` returns which of ``clients`` round ``number`` asks, or their names.
@@ -110,4 +115,39 @@ def chosen_by(choice: Choice, number: int, clients: Sequence[ClientRecord]) -> f
             f"round {number} was to ask {', '.join(unknown)}, and connected are "
             f"{', '.join(known) or 'no clients'}; return some of the clients that were given"
         )
+    return chosen
+
+
+def chosen_once(
+    choice: Choice, ledger: Ledger | None, number: int, clients: Sequence[ClientRecord], least: int
+) -> frozenset[str]:
+    """Return the names of those that round ``number`` asks, and record them.
+
+    An earlier server may have begun this round: it continues with the clients it chose. Where too
+    few of them are back, a round that asked them again would fail as often as its job is resumed.
+
+    Args:
+        choice: of the job.
+        ledger: of the job; None: nothing is recorded.
+        number: of the round.
+        clients: those that are connected, or whose updates are here, after the wait.
+        least: how many updates the round needs (count).
+
+    Raises:
+        RoundError: see ``chosen_by``.
+        StoreError: the ledger cannot be written.
+    """
+    if ledger is None:
+        return chosen_by(choice, number, clients)
+    names, before = [each.name for each in clients], ledger.chosen(number)
+    if before is not None:
+        if len(before.intersection(names)) >= least:
+            return before
+        logger.warning(
+            "round %d had chosen %s, and connected are %s: fewer of those than min_clients=%d, so "
+            "clients are chosen anew",
+            number, ", ".join(sorted(before)), ", ".join(names) or "none", least,
+        )  # fmt: skip
+    chosen = chosen_by(choice, number, clients)
+    ledger.choose(number, chosen)
     return chosen

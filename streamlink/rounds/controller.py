@@ -31,7 +31,7 @@ from streamlink.rounds.aggregate.clip import CLIP_BYTES
 from streamlink.rounds.aggregate.combiner import PIECE_BYTES
 from streamlink.rounds.aggregate.state import StateKeeper, keeper_of, state_bytes
 from streamlink.rounds.aggregate.validate import WEIGHTS_ALLOWED, is_weight
-from streamlink.rounds.choice import Choice, Everyone, choice_of, chosen_by, require_choosable
+from streamlink.rounds.choice import Choice, Everyone, choice_of, chosen_once, require_choosable
 from streamlink.rounds.clients import ClientBook
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.job_state import JobState, JobTracker
@@ -471,14 +471,8 @@ class ScatterAndGather:
         """Return the clients that round ``number`` asks; None: all, also those that come later."""
         if isinstance(self._choice, Everyone):
             return None
-        ledger = self._ledger
-        # An earlier server may have begun this round: it continues with the clients it chose.
-        if ledger is not None and (before := ledger.chosen(number)) is not None:
-            return before
-        chosen = chosen_by(self._choice, number, self._plan.book.of(names))
-        if ledger is not None:
-            ledger.choose(number, chosen)
-        return chosen
+        clients = self._plan.book.of(names)
+        return chosen_once(self._choice, self._ledger, number, clients, self._config.min_clients)
 
     def _quorum(
         self,

@@ -16,6 +16,7 @@ from streamlink.rounds.choice import CHOICES, Choice, Fraction, choice_of, chose
 from streamlink.rounds.clients import ClientRecord
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.events import EventKind, RoundEvent
+from streamlink.rounds.report import RoundReport
 from tests.support.jobs import Job
 from tests.support.peers import WAIT, executor
 
@@ -136,6 +137,32 @@ def test_a_resumed_round_asks_those_that_were_chosen(gather: str, tmp_path: Path
             server, job.store, rules, choose=lambda _, clients: clients[:2], **place
         ).run()
     assert set(offered) == {"site-1", "site-2"} == report.weights.keys()
+
+
+def test_a_resumed_round_chooses_anew_where_those_that_were_chosen_are_gone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place: Any = {"ledger": tmp_path / "ledger", "resume": True}
+    rules = RoundConfig(min_clients=2, num_rounds=1, wait_for_clients_seconds=0.5)
+    with Job() as job:
+        sites = [job.site(number, executor(number)) for number in range(4)]
+        server = job.federation.server
+        server.wait_for_peers(4, WAIT)
+
+        def leave(event: RoundEvent) -> None:
+            if event.kind is EventKind.TASK_OFFERED:
+                raise RuntimeError("the server ends here")
+
+        def run(**more: Any) -> list[RoundReport]:
+            return ScatterAndGather(server, job.store, rules, **more, **place).run()
+
+        with pytest.raises(RuntimeError):
+            run(choose=lambda _, clients: clients[1:3], on_event=leave)
+        sites[1].leave()
+        job.federation.wait_left("site-1")
+        (report,) = run(choose=lambda _, clients: clients[:2])
+    assert sorted(report.weights) == ["site-0", "site-2"]
+    assert "had chosen site-1, site-2, and connected are site-0, site-2, site-3" in caplog.text
 
 
 @pytest.mark.parametrize("gather", ["lockstep", "spool"])
