@@ -20,6 +20,7 @@ __all__ = [
     "TORCH",
     "StoredItems",
     "StoredTensor",
+    "all_of",
     "fresh",
     "in_memory",
     "origin",
@@ -142,6 +143,17 @@ def whole(items: Mapping[str, Any]) -> ModelSource:
         parts[tensor.name].read_into(start * tensor.itemsize, out.view(np.uint8))
 
     return GeneratedModel(spec, fill)
+
+
+def all_of(model: Any) -> ModelSource:
+    """Return arrays or tensors by name, a module, a path or a store as a model with all its names.
+
+    Raises:
+        ModelError: it is none of these; see ``whole``.
+        StoreError: there is no model at the path.
+    """
+    items = model.state_dict() if hasattr(model, "state_dict") else model
+    return whole(items) if isinstance(items, Mapping) else as_model(items)
 
 
 def origin(items: Mapping[str, Any]) -> ModelSource | None:

@@ -58,7 +58,7 @@ class IntoTensors:
 
     Args:
         module: a torch module; where it has the model's tensors, they are filled in place, else new
-            ones are made. None: new ones.
+            ones are made. Of tensors that share memory the first is filled. None: new ones.
     """
 
     def __init__(self, module: Any = None) -> None:
@@ -78,4 +78,14 @@ class IntoTensors:
         self.tensors = {name: own[name] for name in wanted} if made == wanted else {
             name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in wanted.items()
         }  # fmt: skip
-        return as_model(self.tensors)
+        sink = as_model(self.tensors)
+        # A model keeps the first name of tensors that share memory, such as tied weights, and both
+        # names arrive: the others get memory of their own.
+        if len(sink.spec.tensors) < len(wanted):
+            kept = sink.spec.names
+            self.tensors = {
+                name: each if name in kept else torch.empty_like(each)
+                for name, each in self.tensors.items()
+            }
+            sink = as_model(self.tensors)
+        return sink

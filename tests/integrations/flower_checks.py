@@ -304,6 +304,9 @@ def check_our_strategy_averages_into_its_store() -> None:
         gc.collect()
         assert len(grid.objects) == 0
     assert same([a.numpy() for a in record_of(store.open()).values()], [a + 4.5 for a in floats])
+    with StreamlinkGrid(InMemory(adding)) as grid:
+        strategy.start(grid, None, 1, 60, None, None, evaluate)  # in Flower's order
+    assert seen[4:] == [4.5, 6.0]
 
 
 def check_our_strategy_begins_with_the_model_in_its_store() -> None:
@@ -389,6 +392,27 @@ def check_a_model_that_began_as_float32_stays_float32() -> None:
     for dtype, sent in [(np.float32, "F32"), (ml_dtypes.bfloat16, "BF16"), (np.float64, "BF16")]:
         [tensor] = source_of(ArrayRecord([np.zeros(2, dtype)]), narrow).spec.tensors
         assert tensor.dtype == sent
+
+
+class Tied(torch.nn.Module):
+    """A model with tied weights: one parameter under two names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(3, 2)
+        self.head = torch.nn.Linear(2, 3, bias=False)
+        self.head.weight = self.embedding.weight
+
+
+def check_a_model_with_tied_weights_travels_with_all_its_names() -> None:
+    model = Tied()
+    torch.nn.init.ones_(model.head.weight)
+    for record in (record_of(model), record_of(model.state_dict())):
+        assert list(record) == ["embedding.weight", "head.weight"]
+        with StreamlinkGrid(InMemory(adding)) as grid:
+            result = FedAvg(**NO_EVALUATE).start(grid, record, 2)
+        ends = result.arrays.to_numpy_ndarrays()
+        assert same(ends, [np.full((3, 2), 4, np.float32)] * 2)
 
 
 def check_flowers_own_strategy_averages_lazy_arrays() -> None:

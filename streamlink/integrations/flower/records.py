@@ -19,9 +19,9 @@ from flwr.app import Array, ArrayRecord, RecordDict
 
 from streamlink import ModelSink, ModelSource, TensorSpec, copy_model
 from streamlink.errors import UnsupportedDtype
-from streamlink.integrations.tensors import NUMPY, fresh
+from streamlink.integrations.tensors import NUMPY, all_of, fresh
 from streamlink.objects import OpenObject
-from streamlink.stores import ArrayModel, as_model
+from streamlink.stores import ArrayModel
 
 __all__ = ["SourceRecord", "exchanged", "record_of", "reference_in", "referring", "source_of"]
 
@@ -104,7 +104,7 @@ def record_of(model: Any) -> SourceRecord:
     """
     if isinstance(model, list):
         model = {str(number): array for number, array in enumerate(model)}  # Flower's own names
-    return SourceRecord(model if isinstance(model, ModelSource) else as_model(model))
+    return SourceRecord(model if isinstance(model, ModelSource) else all_of(model))
 
 
 def source_of(record: ArrayRecord, narrow: dict[str, Any] | None = None) -> ModelSource:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -32,23 +33,23 @@ class StreamingFedAvg(FedAvg):  # type: ignore[misc]  # untyped
         super().__init__(**options)
         self._store = store
 
-    def start(
-        self, grid: Any, initial_arrays: ArrayRecord | None = None, *args: Any, **options: Any
-    ) -> Any:
+    def start(self, grid: Any, initial_arrays: Any = None, *args: Any, **options: Any) -> Any:
         """Start, as Flower's strategies do.
 
         Args:
             grid: a ``StreamlinkGrid``.
-            initial_arrays: copied to the store first; None: begin with the model that is there.
+            initial_arrays: an ``ArrayRecord``, copied to the store first; None: begin with the
+                model that is there.
             args: those of Flower's ``start``, in its order.
             options: the same, by name.
         """
         if initial_arrays is not None:
             copy_model(source_of(initial_arrays), self._store)
-        if (evaluate := options.get("evaluate_fn")) is not None:
-            options["evaluate_fn"] = lambda number, arrays: evaluate(number, self._known(arrays))
         # Flower would serialize each array of the first model, to log its size.
-        return super().start(grid, ArrayRecord(), *args, **options)
+        given = signature(super().start).bind(grid, ArrayRecord(), *args, **options)
+        if (evaluate := given.arguments.get("evaluate_fn")) is not None:
+            given.arguments["evaluate_fn"] = lambda n, arrays: evaluate(n, self._known(arrays))
+        return super().start(*given.args, **given.kwargs)
 
     def configure_train(self, server_round: int, arrays: ArrayRecord, *rest: Any) -> Any:
         """Configure the next round of training, as Flower does."""
