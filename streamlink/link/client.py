@@ -230,6 +230,11 @@ class ClientLink(Closing):
             raise closed if self._error is None else to_raise(self._error)
         return self._session
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the last session has ended: the server is lost for good, or said goodbye."""
+        return self._is_over.is_set()
+
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the last session has ended; False: not within ``seconds``.
 

@@ -96,6 +96,15 @@ class ObjectClient(Closing):
         self._link.start()
         return self
 
+    @property
+    def is_over(self) -> bool:
+        """Whether its session has ended for good: every call fails, and another client is needed.
+
+        It ends where the server says goodbye or refuses this client, or is lost for longer than
+        ``reconnect_timeout`` and then ``rejoin_timeout``.
+        """
+        return self._link.is_over
+
     def close(self) -> None:
         """Let the server count the last reads, say goodbye and drop the connections."""
         try:

@@ -137,6 +137,12 @@ def flare(request: pytest.FixtureRequest) -> Path:
     return found
 
 
+@pytest.mark.integrations(small=True)
+def test_the_components_and_the_sides_do_as_they_say(flare: Path, tmp_path: Path) -> None:
+    done = in_flare(flare, ["-m", "tests.integrations.nvflare_checks"], tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 LOAD = """
 from nvflare.private.fed.utils.fed_utils import register_decomposer_module
 {before}

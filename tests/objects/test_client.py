@@ -48,6 +48,17 @@ def test_what_the_server_puts_a_client_gets_over_real_sockets() -> None:
         until(lambda: not len(exchange.server))
 
 
+def test_a_client_tells_that_its_session_is_over_for_good() -> None:
+    address = memory_address()
+    with (
+        ObjectServer(address, config=SMALL) as server,
+        ObjectClient(address, name="site-1", config=SMALL) as client,
+    ):
+        assert not client.is_over
+        server.close()
+        until(lambda: client.is_over)
+
+
 def test_an_object_goes_into_arrays_or_a_directory_and_progress_is_reported(
     exchange: Exchange, tmp_path: Path
 ) -> None:

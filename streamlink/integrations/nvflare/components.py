@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from nvflare.apis.fl_constant import FLMetaKey
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.abstract.model import ModelLearnableKey, make_model_learnable
@@ -23,8 +22,8 @@ from nvflare.app_common.aggregators.weighted_aggregation_helper import (
     filter_aggregatable_metrics,
 )
 
-from streamlink import ModelSource, TensorSpec, copy_model
-from streamlink.errors import StoreError
+from streamlink import ModelSource, ModelSpec, TensorSpec, copy_model
+from streamlink.errors import CorruptStore, ModelError, StoreError
 from streamlink.integrations.tensors import NUMPY, StoredTensor, origin, stored, whole
 from streamlink.model import map_model
 from streamlink.rounds import AveragedModel
@@ -56,6 +55,8 @@ class StorePersistor(ModelPersistor):
         """Open what the job has stored last, or the first model."""
         try:
             source: ModelSource = self.store(fl_ctx).open()
+        except CorruptStore:
+            raise  # the job would begin anew, and nobody would know
         except StoreError:  # nothing yet
             source = open_model(Path(self.model))
         return make_model_learnable(stored(source, self.kind), {})
@@ -71,7 +72,8 @@ class StoreAggregator(ModelAggregator):
     """Averages the clients' models range by range into a directory of safetensors.
 
     Weights are the clients' steps, as in FLARE's FedAvg; the sum is in the order of their names, so
-    its bits do not depend on who was first. Differences are added to the model they are for.
+    its bits do not depend on who was first. Differences, of all tensors or of some, are added to
+    the model that they are for, in its dtypes.
 
     Args:
         persistor: id of the ``StorePersistor``.
@@ -92,20 +94,20 @@ class StoreAggregator(ModelAggregator):
 
     def aggregate_model(self) -> Any:
         """Average what was accepted, store it, and return it unread."""
-        models = dict(self._models)
-        weights = {name: _steps(model) for name, model in models.items()}
+        models, steps = dict(self._models), FLMetaKey.NUM_STEPS_CURRENT_ROUND
+        weights = {name: float(each.meta.get(steps) or 1) for name, each in models.items()}
         sources = {name: whole(model.params) for name, model in models.items()}
         persistor = self.fl_ctx.get_engine().get_component(self.persistor)
         mean: ModelSource = AveragedModel(sources, weights)
-        if any(model.params_type == ParamsType.DIFF for model in models.values()):
-            base = persistor.load_model(self.fl_ctx)[ModelLearnableKey.WEIGHTS]
-            mean = map_model(mean, partial(_added, base))
+        if ParamsType.DIFF in (kinds := {model.params_type for model in models.values()}):
+            base = whole(persistor.load_model(self.fl_ctx)[ModelLearnableKey.WEIGHTS])
+            mean = map_model(base, partial(_added, _differences(mean, base.spec, kinds)))
         store = persistor.store(self.fl_ctx)
         copy_model(mean, store)
         metrics = WeightedAggregationHelper()
-        for name, model in models.items():
-            found = filter_aggregatable_metrics(model.metrics)
-            metrics.add(found, weights[name], name, model.current_round)
+        for name, each in models.items():
+            found = filter_aggregatable_metrics(each.metrics)
+            metrics.add(found, weights[name], name, each.current_round)
         self.reset_stats()
         return FLModel(
             params_type=ParamsType.FULL,
@@ -115,15 +117,20 @@ class StoreAggregator(ModelAggregator):
         )
 
 
-def _steps(model: Any) -> float:
-    steps = model.meta.get(FLMetaKey.NUM_STEPS_CURRENT_ROUND)
-    return float(steps) if steps else 1.0
+def _differences(mean: ModelSource, base: ModelSpec, kinds: set[str]) -> dict[str, StoredTensor]:
+    """Return the mean of differences by name; it may lack tensors of the model ``base``."""
+    shapes = {each.name: each.shape for each in base.tensors}
+    wrong = [each.name for each in mean.spec.tensors if shapes.get(each.name) != each.shape]
+    if wrong or len(kinds) > 1:
+        seen = f"of {', '.join(wrong[:3])}" if wrong else "from some, and models from others"
+        raise ModelError(f"differences of the model's tensors are needed from all: they are {seen}")
+    return stored(mean, NUMPY)
 
 
-def _added(
-    base: dict[str, StoredTensor], tensor: TensorSpec, start: int, values: npt.NDArray[Any]
-) -> npt.NDArray[Any]:
-    """Return differences added to the same elements of the model that they are for."""
-    old = np.empty_like(values)
-    base[tensor.name].read_into(start * tensor.itemsize, old.view(np.uint8))
-    return np.asarray(old + values, values.dtype)
+def _added(differences: dict[str, StoredTensor], tensor: TensorSpec, start: int, old: Any) -> Any:
+    """Return elements of the model with the differences of the same ones, in its own dtype."""
+    if (mean := differences.get(tensor.name)) is None:
+        return old
+    moved = np.empty(len(old), mean.spec.numpy_dtype)
+    mean.read_into(start * mean.spec.itemsize, moved.view(np.uint8))
+    return np.asarray(old + moved, old.dtype)

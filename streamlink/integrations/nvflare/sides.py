@@ -24,7 +24,7 @@ from nvflare.fuel.utils.fobs import FOBSContextKey
 from nvflare.fuel.utils.memory_utils import try_malloc_trim
 
 from streamlink import LinkConfig, ModelSource, SecurityConfig, StreamlinkError
-from streamlink.config import ObjectLimits
+from streamlink.config import ObjectLimits, parse_size
 from streamlink.errors import ObjectRefused
 from streamlink.integrations.folders import own_folder
 from streamlink.integrations.ports import listening
@@ -76,8 +76,11 @@ class ServerSide:
         _log.info("job %s: objects are served at %s", self._job, self.objects.address)
 
     def reaches(self, requester: str) -> bool:
-        """Tell whether ``requester`` can get an offer of this side: any site can dial."""
-        return True
+        """Tell whether ``requester`` can get an offer of this side: the job's process at a site.
+
+        A process that this one starts for the training is another cell, and has no side.
+        """
+        return bool(FQCN.split(requester)[-1] == self._job)
 
     def offer(self, source: ModelSource, requester: str) -> Offer:
         """Make ``source`` an object that the site of ``requester`` may read."""
@@ -109,7 +112,8 @@ class ServerSide:
 def _listening(address: str, config: LinkConfig, stack: ExitStack) -> ObjectServer:
     """Return a server with a spool of its own, which ``stack`` removes."""
     # Each object has one reader, so there is nothing to share.
-    limits = ObjectLimits(ttl=float(setting("ttl", "86400")), shared_bytes=1 << 20)
+    ttl, most = float(setting("ttl", "86400")), parse_size(setting("max_bytes", "4TiB"))
+    limits = ObjectLimits(ttl=ttl, max_bytes=most, shared_bytes=1 << 20)
     spool = stack.enter_context(own_folder("streamlink-nvflare", setting("spool", "")))
     return listening(address, partial(ObjectServer, config=config, limits=limits, spool=spool))
 
@@ -127,8 +131,8 @@ class SiteSide:
         host = setting("server", "") or urlsplit(cell.get_root_url_for_child()).hostname
         self.port, self._token = offer.port, SecretFile(offer.token)
         config = LinkConfig(security=_security(cell, "client", token=self._token.path))
-        self._client = ObjectClient(f"{host}:{self.port}", name=offer.site, config=config)
-        self._client.start()
+        self.client = ObjectClient(f"{host}:{self.port}", name=offer.site, config=config)
+        self.client.start()
 
     def reaches(self, requester: str) -> bool:
         """Tell whether ``requester`` can get an offer of this side: another site cannot."""
@@ -136,12 +140,12 @@ class SiteSide:
 
     def offer(self, source: ModelSource, requester: str) -> Offer:
         """Put ``source`` at the server, for the server; returns when it is there."""
-        return Offer(str(self._client.put(source, readers=(), reads=1)))
+        return Offer(str(self.client.put(source, readers=(), reads=1)))
 
     def fetch(self, offer: Offer, kind: str, *, lazy: bool) -> Any:
         """Return the tensors of an object of the server, in new memory."""
         made: dict[str, Any] = {}
-        self._client.get(offer.reference, into=fresh(kind, made))
+        self.client.get(offer.reference, into=fresh(kind, made))
         return made
 
     def drop(self, offer: Offer) -> None:
@@ -149,7 +153,7 @@ class SiteSide:
 
     def close(self) -> None:
         """Leave the server."""
-        self._client.close()
+        self.client.close()
 
 
 Side = ServerSide | SiteSide
@@ -175,8 +179,8 @@ def join(cell: Any, offer: Offer) -> Side:
     fqcn = cell.get_fqcn()
     with _lock:
         side = _sides.get(fqcn)
-        if isinstance(side, SiteSide) and side.port != offer.port:
-            side.close()  # the job's server is another process now
+        if isinstance(side, SiteSide) and (side.port != offer.port or side.client.is_over):
+            side.close()  # the job's server is another process now, or was lost for too long
             side = None
         _sides[fqcn] = side = side or SiteSide(cell, offer)
         return side
