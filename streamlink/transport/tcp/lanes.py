@@ -49,11 +49,11 @@ def carry_over(
     wire = call.wire
     assert isinstance(wire, TransferWire), "a session's call over a carrier of streams"
     stream = StreamCall(connection, wire, WireCount(), most)
-    was_cut = threading.Event()
+    was_cut = False
 
     def cut() -> None:
-        # Before the connection ends: its reader looks at that at once.
-        was_cut.set()
+        nonlocal was_cut
+        was_cut = True  # before the connection ends: its reader looks at that at once
         connection.cut()
 
     number = call.attach(cut, "tcp", is_lane=is_lane)
@@ -78,7 +78,7 @@ def carry_over(
     call.pump.detach(number)
     if stream.has_ended and not was_damaged:
         return CallEnd.ENDED
-    return CallEnd.CUT if was_damaged or was_cut.is_set() else CallEnd.BROKEN
+    return CallEnd.CUT if was_damaged or was_cut else CallEnd.BROKEN
 
 
 class Bundle:
