@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 
@@ -18,6 +19,8 @@ from streamlink.transport.traffic import WireCount
 from streamlink.transport.wire import TransferWire
 
 __all__ = ["MpiCarrier"]
+
+logger = logging.getLogger("streamlink.client")
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 0.5  # between two knocks
 
@@ -54,12 +57,16 @@ class MpiCarrier:
         if carried is None:
             return CallEnd.BROKEN
         number = call.attach(carried.cut, "mpi")
-        if isinstance(call.wire, TransferWire):
-            _carry_stream(call, StreamCall(carried, call.wire, WireCount()), carried, number)
-        else:
-            _carry_session(call, carried, number)
-        call.pump.detach(number)
-        self._let_go(carried)
+        try:
+            if isinstance(call.wire, TransferWire):
+                _carry_stream(call, StreamCall(carried, call.wire, WireCount()), carried, number)
+            else:
+                _carry_session(call, carried, number)
+        except MemoryError as error:  # for a payload; later there may be
+            logger.warning("a call over MPI ends for lack of memory: %s", error)
+        finally:
+            call.pump.detach(number)
+            self._let_go(carried)
         return carried.end or CallEnd.BROKEN
 
     def renew(self) -> None:

@@ -59,7 +59,8 @@ class MpiListener:
         def run() -> None:
             try:
                 serve(call)
-            except RuntimeError as error:  # there is no thread for another part of it
+            # There is no thread for another part of it, or no memory for a payload.
+            except (RuntimeError, MemoryError) as error:
                 self._cannot_serve(call, error)
             finally:
                 self._let_go(call)
@@ -70,7 +71,7 @@ class MpiListener:
             self._cannot_serve(call, error)
             self._let_go(call)
 
-    def _cannot_serve(self, call: MpiCall, error: RuntimeError) -> None:
+    def _cannot_serve(self, call: MpiCall, error: Exception) -> None:
         # No more than that: it ends as broken, so that the client comes again.
         self._hub.log.warning("cannot serve a call of %s: %s", call.remote, error)
 
@@ -104,6 +105,7 @@ class MpiListener:
 
         Raises:
             RuntimeError: there is no thread to write; the call has ended.
+            MemoryError: there is no memory for a payload; the call has ended.
         """
         pump, number = attached.pump, attached.number
 

@@ -38,7 +38,7 @@ Dial = Callable[[], AbstractContextManager[Socket]]
 def carry_over(
     call: ClientCall, connection: Socket, most: int, *, is_lane: bool = False
 ) -> CallEnd:
-    """Carry a call over one connection until that ends.
+    """Carry a call over one connection until that ends, also where there is no thread or no memory.
 
     Args:
         call: of a stream.
@@ -73,9 +73,14 @@ def carry_over(
         connection.close()
         call.pump.detach(number)
         return CallEnd.BROKEN
-    was_damaged = stream.read(call.pump, number)
-    connection.cut()
-    call.pump.detach(number)
+    try:
+        was_damaged = stream.read(call.pump, number)
+    except MemoryError as error:  # for a payload; later there may be
+        logger.warning("a connection of a stream ends for lack of memory: %s", error)
+        return CallEnd.BROKEN
+    finally:
+        connection.cut()
+        call.pump.detach(number)
     if stream.has_ended and not was_damaged:
         return CallEnd.ENDED
     return CallEnd.CUT if was_damaged or was_cut else CallEnd.BROKEN

@@ -112,8 +112,9 @@ class TcpListener:
             # and scanners knock at any port.
             except (EOFError, ConnectionError):
                 logger.debug("%s left before it had proven anything", call.remote)
-            # Such as no certificate, or a bad one; or there is no thread to write, or for a timer.
-            except (OSError, NotProven, RuntimeError) as error:
+            # Such as no certificate, or a bad one; or there is no thread to write, or for a timer;
+            # or no memory for a payload.
+            except (OSError, NotProven, RuntimeError, MemoryError) as error:
                 if not self._is_stopped.is_set():
                     text = "%s: no stream comes of this: %s"
                     self._hub.log.warning(text, call.remote, error)
@@ -211,6 +212,7 @@ def _carry(stream: StreamCall, attached: Attached, connection: Socket) -> None:
 
     Raises:
         RuntimeError: there is no thread to write; the call has ended.
+        MemoryError: there is no memory for a payload; the call has ended.
     """
     pump, number = attached.pump, attached.number
     try:

@@ -15,9 +15,9 @@ from streamlink.transport.receive_pump import ReceivePump
 from streamlink.transport.tcp import proof
 from streamlink.transport.tcp.proof import Opening
 from tests.support.lane_lab import LaneLab, with_lanes
-from tests.support.no_threads import no_threads
 from tests.support.peers import WAIT, config, until
 from tests.support.pumps import pump_of
+from tests.support.scarce import no_threads
 
 STREAMS = 4
 LANES = 4  # that a client may have beside the first of each stream, where a stream may have three

@@ -1,4 +1,4 @@
-"""A system that has no thread for some part of a program, and threads for all others."""
+"""A system that has no thread, or no memory, for some part of a program, and enough for others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,24 @@ from contextlib import contextmanager
 
 import pytest
 
-__all__ = ["no_threads"]
+from streamlink.transport.buffers import Buffers
+
+__all__ = ["ScarceBuffers", "no_threads"]
+
+
+class ScarceBuffers(Buffers):
+    """Memory for payloads, of which there is none when it is asked for the first time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused = 0
+
+    def take(self, nbytes: int) -> memoryview:
+        """See ``Buffers``."""
+        if not self.refused:
+            self.refused += 1
+            raise MemoryError(f"unable to allocate {nbytes} bytes")
+        return super().take(nbytes)
 
 
 @contextmanager
