@@ -14,12 +14,11 @@ session is replaced by another.
 from __future__ import annotations
 
 import logging
-import random
 import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
+from tenacity import RetryCallState, Retrying, retry_if_exception
 
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
@@ -31,6 +30,7 @@ from streamlink.errors import (
     StreamTimeout,
     TransportError,
 )
+from streamlink.transport.jitter import FullJitter, below
 from streamlink.transport.session import Session
 
 __all__ = ["is_goodbye", "is_lost", "join_again", "join_when_free"]
@@ -75,7 +75,7 @@ def join_when_free(
         retry=retry_if_exception(_is_taken),
         stop=lambda state: clock() >= until,
         # Full jitter: many clients may have been started again at the same moment.
-        wait=wait_random_exponential(multiplier=_FIRST_PAUSE_SECONDS, max=_LONGEST_PAUSE_SECONDS),
+        wait=FullJitter(multiplier=_FIRST_PAUSE_SECONDS, max=_LONGEST_PAUSE_SECONDS),
         before_sleep=log,
         sleep=pause,
         reraise=True,
@@ -150,5 +150,5 @@ def join_again(
             logger.debug("not yet: %s", refused)
             error = refused
             renew()
-            clock.wait(is_closing, random.uniform(0.0, _LONGEST_REFUSED_SECONDS))
+            clock.wait(is_closing, below(_LONGEST_REFUSED_SECONDS))
     raise error

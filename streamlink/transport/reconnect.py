@@ -6,13 +6,13 @@ sessions and streams count the seconds that they have been without a call.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import Any
 
-from tenacity import Retrying, retry_if_result, wait_random_exponential
+from tenacity import Retrying, retry_if_result
 
 from streamlink.transport.carriers import CallEnd, ClientCall, DataCarrier
+from streamlink.transport.jitter import FullJitter, below
 from streamlink.transport.pump import Pump
 
 __all__ = ["Carriage", "keep_carried"]
@@ -92,9 +92,9 @@ def keep_carried(
         # A new one after each call that moved something: then the pauses begin small again.
         Retrying(
             retry=retry_if_result(lambda has_moved: not has_moved and not is_over()),
-            wait=wait_random_exponential(multiplier=FIRST_PAUSE_SECONDS, max=LONGEST_PAUSE_SECONDS),
+            wait=FullJitter(multiplier=FIRST_PAUSE_SECONDS, max=LONGEST_PAUSE_SECONDS),
             sleep=sleep,
         )(carry)
         if not is_over():
             # Also after progress, or calls that a proxy always ends early would follow in a flood.
-            pause(random.uniform(0.0, FIRST_PAUSE_SECONDS))
+            pause(below(FIRST_PAUSE_SECONDS))
