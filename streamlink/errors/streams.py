@@ -123,7 +123,7 @@ class TopicNotServed(RequestRefused):
 
 
 class PeerBusy(StreamlinkError):
-    """A peer has as many requests unanswered as it may: nothing was sent, and its session lives.
+    """``max_open_requests`` of a peer are unanswered: nothing was sent, and its session goes on.
 
     Attributes:
         who: the peer's name.

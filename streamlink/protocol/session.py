@@ -78,7 +78,7 @@ class SessionMachine(SessionLifecycle):
         """Send a request; returns its number. ``ReplyReceived`` or ``RequestFailed`` follows.
 
         Raises:
-            PeerBusy: the peer has answered none of as many requests as it may have open.
+            PeerBusy: ``max_open_requests`` of ours are unanswered, those called off included.
         """
         self._require(self._is_established and not self.is_leaving, "request")
         if not self.has_place:

@@ -12,7 +12,7 @@ from tenacity import RetryCallState, wait_exponential
 
 __all__ = ["FullJitter", "below"]
 
-# Of the system, so that it has no state: processes that fork do not draw the same pauses.
+# The system's generator has no state that a fork would copy, so children draw different pauses.
 _SYSTEM = random.SystemRandom()
 
 

@@ -38,7 +38,7 @@ Dial = Callable[[], AbstractContextManager[Socket]]
 def carry_over(
     call: ClientCall, connection: Socket, most: int, *, is_lane: bool = False
 ) -> CallEnd:
-    """Carry a call over one connection until that ends, also where there is no thread or no memory.
+    """Carry a call over one connection until it ends; a lack of threads or memory ends it, too.
 
     Args:
         call: of a stream.
