@@ -119,6 +119,13 @@ class ClientCall:
         self._attached(self.pump)
         return number
 
+    def detach(self, number: int, end: CallEnd) -> CallEnd:
+        """Note that call ``number`` has ended as ``end``; returns how it ended for its client."""
+        # Whoever gives a call up takes it from the pump, and cuts it then. In between its reader
+        # and its writer may end by themselves, and it looks broken.
+        was_given_up = not self.pump.detach(number)
+        return CallEnd.CUT if was_given_up and end is CallEnd.BROKEN else end
+
     def outgoing(self, number: int) -> Iterator[bytes]:
         """Yield every message to send on call ``number``, joined; ends when nothing more will."""
         yield from map(self.wire.encode, self.first)
@@ -139,6 +146,10 @@ class DataCarrier(Protocol):
         Blocks the calling thread. Never raises for a connection that cannot be made or is lost: the
         caller tries again, with pauses. After ``CUT``, the connection may be dead. Open the next
         call on a new connection; calls still running on the old one may finish there.
+
+        Raises:
+            RuntimeError: there is no thread for the call. It has ended, as for the next.
+            MemoryError: there is no memory for it.
         """
 
     def renew(self) -> None:

@@ -80,11 +80,12 @@ class LendingPump(TransferPump[ReceiveStream]):
             # After ``_lend`` is gone: no call can get a place behind our back.
             self._reclaim(0, sys.maxsize)
 
-    def detach(self, call: int) -> None:
+    def detach(self, call: int) -> bool:
         """Note that call number ``call`` has ended, and that its reader has stopped."""
-        super().detach(call)
+        is_here = super().detach(call)
         with self._lock:
             self._give_back(call)
+        return is_here
 
     def _use(self, nbytes: int) -> None:
         super()._use(nbytes)

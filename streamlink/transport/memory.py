@@ -256,7 +256,12 @@ class MemoryNetwork:
                     self._calls.discard(call)
                     self._changed.notify_all()
 
-        threading.Thread(target=run, name="memory-serve", daemon=True).start()
+        try:
+            threading.Thread(target=run, name="memory-serve", daemon=True).start()
+        except RuntimeError:
+            with self._changed:
+                self._calls.discard(call)
+            raise
         return call
 
 
@@ -278,19 +283,20 @@ class MemoryCarrier:
         writer = threading.Thread(
             target=carried.send, args=(call.outgoing(number),), name="memory-write", daemon=True
         )
-        writer.start()
         try:
+            writer.start()
             if call.read(carried.down, number):
                 carried.cut()
         except _CallOver:
             pass
-        call.pump.detach(number)
-        # The writer is not joined: it may be reading from a slow source. It ends by itself, as its
-        # call carries nothing any more.
-        carried.end_as(CallEnd.BROKEN)  # it is not read any more
-        with self._lock:
-            self._calls.discard(carried)
-        return carried.end or CallEnd.BROKEN
+        finally:
+            # The writer is not joined: it may be reading from a slow source. It ends by itself, as
+            # its call carries nothing any more.
+            carried.end_as(CallEnd.BROKEN)  # it is not read any more
+            end = call.detach(number, carried.end or CallEnd.BROKEN)
+            with self._lock:
+                self._calls.discard(carried)
+        return end
 
     @property
     def where(self) -> str:

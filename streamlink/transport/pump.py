@@ -95,11 +95,13 @@ class Pump(Generic[M]):
             each()  # this end may be the last to know that it is dead: it must not keep its threads
         return call
 
-    def detach(self, call: int) -> None:
-        """Note that call number ``call`` has ended."""
+    def detach(self, call: int) -> bool:
+        """Note that call number ``call`` has ended; False: this end had given it up before."""
         with self.locked() as (_, now):
-            if call in self._calls:
+            is_here = call in self._calls
+            if is_here:
                 self._lose_call(call, now)
+        return is_here
 
     def _lose_call(self, call: int, now: float) -> Callable[[], None]:
         """Let go of a call; returns what cuts it."""

@@ -6,6 +6,7 @@ sessions and streams count the seconds that they have been without a call.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,8 @@ from streamlink.transport.jitter import FullJitter, below
 from streamlink.transport.pump import Pump
 
 __all__ = ["Carriage", "keep_carried"]
+
+logger = logging.getLogger("streamlink.client")
 
 FIRST_PAUSE_SECONDS = 0.1
 """Most that is waited before the first try; doubles with each that moves nothing (seconds)."""
@@ -67,7 +70,13 @@ class Carriage:
         """Carry over one new call until it ends; returns whether that made progress."""
         self._before()
         self._ended = None
-        self._ended = self._carrier.carry(self._new_call())
+        try:
+            self._ended = self._carrier.carry(self._new_call())
+        # No thread or no memory for this call; later there may be. It is one more call that was
+        # lost: the machine's deadlines say how long another is tried.
+        except (RuntimeError, MemoryError) as error:
+            self._ended = CallEnd.BROKEN
+            logger.warning("a call ends: %s; another is tried", error)
         return self.pump.has_moved
 
 

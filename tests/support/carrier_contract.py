@@ -38,6 +38,7 @@ from streamlink.transport.wire import TransferWire
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import SMALL, WAIT, until
 from tests.support.pumps import pump_of
+from tests.support.scarce import no_threads
 
 SPEC = float_spec(50_001, 0, 3)
 RequestReceived = Callable[[Session, Request], None]
@@ -384,3 +385,29 @@ class DataCarrierContract:
         near.close("done")
         dialer.close()
         until(lambda: pump_of(moving.outgoing).is_over)
+
+
+class ScarceControlContract:
+    """What a carrier of sessions must do where a process has no thread left for a while.
+
+    gRPC's client cannot: its channel hangs for ever where its own thread did not start.
+    """
+
+    def test_a_client_without_a_thread_for_a_session_opens_another_call(self, line: Line) -> None:
+        dialer, near, far = line.joined()
+        with no_threads("Thread", beside="carry-Session") as refused:
+            dialer.carriers.control.renew()
+            until(lambda: len(refused) > 0)
+        assert far.request("ping").result(WAIT).error == ""
+        assert not near.closed.is_set()
+
+
+class ScarceDataContract:
+    """The same for a carrier of streams."""
+
+    def test_a_client_without_a_thread_for_a_stream_opens_another_call(self, line: Line) -> None:
+        moving = Moving(line, *line.joined())
+        with no_threads("Thread", beside="carry-Transfer") as refused:
+            moving.start()
+            until(lambda: len(refused) > 0)
+        moving.finish()

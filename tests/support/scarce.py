@@ -35,7 +35,7 @@ def no_threads(
     """Let threads of these names not start, as where the system has no more; gives which were to.
 
     Args:
-        names: of threads.
+        names: of threads, or of their classes where those have no name of their own.
         beside: the name of the thread that starts them, where others may start such; "": any.
         error: what Python raises then; None: as it does where the system refuses.
     """
@@ -43,7 +43,8 @@ def no_threads(
     start = threading.Thread.start
 
     def none_left(thread: threading.Thread) -> None:
-        if thread.name in names and beside in ("", threading.current_thread().name):
+        is_one = bool({thread.name, type(thread).__name__} & {*names})
+        if is_one and beside in ("", threading.current_thread().name):
             refused.append(thread.name)
             raise error or RuntimeError("can't start new thread")
         start(thread)

@@ -11,13 +11,21 @@ from streamlink.transport.connect import carriers_to, data_carrier_to, hub_at
 from streamlink.transport.dialer import Dialer
 from streamlink.transport.hub import DataOffer, Hub
 from streamlink.transport.memory import MemoryNetwork
-from tests.support.carrier_contract import ControlCarrierContract, DataCarrierContract, Line
+from tests.support.carrier_contract import (
+    ControlCarrierContract,
+    DataCarrierContract,
+    Line,
+    ScarceControlContract,
+    ScarceDataContract,
+)
 from tests.support.peers import SMALL, WAIT, config
 
 OFFERS = config(stream={"data_listen": "memory://"})
 
 
-class TestMemoryCarrier(ControlCarrierContract, DataCarrierContract):
+class TestMemoryCarrier(
+    ControlCarrierContract, DataCarrierContract, ScarceControlContract, ScarceDataContract
+):
     @pytest.fixture
     def line(self) -> Iterator[Line]:
         network = MemoryNetwork(running_time)

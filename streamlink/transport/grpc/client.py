@@ -114,19 +114,23 @@ class GrpcCarrier:
 
     def _carry(self, channel: grpc.Channel, call: ClientCall) -> CallEnd:
         number: Future[int] = Future()
+
         try:
             open_call: Any = channel.stream_stream(self._method, None, None)
             # gRPC draws from it at once, in a thread of its own, which waits there for the number:
             # to attach the call takes what cancels it, and that exists only from here on.
             rpc = open_call(_outgoing(call, number))
+            number.set_result(call.attach(rpc.cancel, "grpc"))
         except ValueError as error:  # the channel was closed meanwhile
-            number.set_result(0)  # no call goes by it: the writer ends
             logger.debug("no call: %s", error)
             return CallEnd.BROKEN
-        number.set_result(call.attach(rpc.cancel, "grpc"))
-        end = _read(call, number.result(), rpc)
-        call.pump.detach(number.result())
-        return end
+        finally:
+            if not number.done():  # no call goes by it: its writer, which waits for it, ends
+                number.set_result(0)
+        try:
+            return call.detach(number.result(), _read(call, number.result(), rpc))
+        finally:
+            call.pump.detach(number.result())
 
 
 def _outgoing(call: ClientCall, number: Future[int]) -> Iterator[bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 
@@ -19,8 +18,6 @@ from streamlink.transport.traffic import WireCount
 from streamlink.transport.wire import TransferWire
 
 __all__ = ["MpiCarrier"]
-
-logger = logging.getLogger("streamlink.client")
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 0.5  # between two knocks
 
@@ -62,12 +59,10 @@ class MpiCarrier:
                 _carry_stream(call, StreamCall(carried, call.wire, WireCount()), carried, number)
             else:
                 _carry_session(call, carried, number)
-        except MemoryError as error:  # for a payload; later there may be
-            logger.warning("a call over MPI ends for lack of memory: %s", error)
         finally:
-            call.pump.detach(number)
             self._let_go(carried)
-        return carried.end or CallEnd.BROKEN
+            end = call.detach(number, carried.end or CallEnd.BROKEN)
+        return end
 
     def renew(self) -> None:
         """See ``DataCarrier``."""

@@ -94,7 +94,8 @@ class TcpCarrier:
         try:
             with self._proven(0, seconds):
                 return ""
-        except (OSError, EOFError, NotProven) as error:
+        # The last two: no thread to limit its time, or no memory.
+        except (OSError, EOFError, NotProven, RuntimeError, MemoryError) as error:
             if self._clock() >= until or isinstance(error, TimeoutError):
                 return f"nobody answers within {seconds:g} s"
             said = getattr(error, "strerror", None) or str(error)

@@ -38,25 +38,22 @@ Dial = Callable[[], AbstractContextManager[Socket]]
 def carry_over(
     call: ClientCall, connection: Socket, most: int, *, is_lane: bool = False
 ) -> CallEnd:
-    """Carry a call over one connection until it ends; a lack of threads or memory ends it, too.
+    """Carry a call over one connection until it ends.
 
     Args:
         call: of a stream.
         connection: proven; it is closed by whoever gave it.
         most: the longest frame that is let in (bytes).
         is_lane: other connections carry the same stream.
+
+    Raises:
+        RuntimeError: there is no thread to write; the call has ended.
+        MemoryError: there is no memory for a payload; the call has ended.
     """
     wire = call.wire
     assert isinstance(wire, TransferWire), "a session's call over a carrier of streams"
     stream = StreamCall(connection, wire, WireCount(), most)
-    was_cut = False
-
-    def cut() -> None:
-        nonlocal was_cut
-        was_cut = True  # before the connection ends: its reader looks at that at once
-        connection.cut()
-
-    number = call.attach(cut, "tcp", is_lane=is_lane)
+    number = call.attach(connection.cut, "tcp", is_lane=is_lane)
     connection.share()
 
     def write() -> None:
@@ -67,23 +64,18 @@ def carry_over(
         finally:
             connection.close()
 
-    # It is not joined: it may be reading from a slow source. It ends by itself, as its call carries
-    # nothing any more.
-    if not _start(write, "tcp-write"):
-        connection.close()
-        call.pump.detach(number)
-        return CallEnd.BROKEN
     try:
+        # It is not joined: it may be reading from a slow source. It ends by itself, as its call
+        # carries nothing any more.
+        if not _start(write, "tcp-write"):
+            connection.close()
+            raise RuntimeError("can't start a thread to write")
         was_damaged = stream.read(call.pump, number)
-    except MemoryError as error:  # for a payload; later there may be
-        logger.warning("a connection of a stream ends for lack of memory: %s", error)
-        return CallEnd.BROKEN
+        has_ended = stream.has_ended and not was_damaged
+        return call.detach(number, CallEnd.ENDED if has_ended else CallEnd.BROKEN)
     finally:
         connection.cut()
         call.pump.detach(number)
-    if stream.has_ended and not was_damaged:
-        return CallEnd.ENDED
-    return CallEnd.CUT if was_damaged or was_cut else CallEnd.BROKEN
 
 
 class Bundle:
@@ -117,9 +109,15 @@ class Bundle:
         self._unwanted: list[Socket] = []
         self._is_dialing = self._is_over = False
         self._end = CallEnd.BROKEN
+        self._failure: RuntimeError | MemoryError | None = None
 
     def carry(self, first: Socket) -> CallEnd:
-        """Carry until no connection is left; returns how that ended."""
+        """Carry until no connection is left; returns how that ended.
+
+        Raises:
+            RuntimeError: the last that could carry had no thread.
+            MemoryError: or no memory.
+        """
         _start(self._keep, "tcp-lanes")
         self._carry_over(first, self._call)
         with self._changed:
@@ -127,6 +125,9 @@ class Bundle:
             self._changed.wait_for(lambda: not self._carrying)
             self._is_over = True
             self._changed.notify_all()
+            # It says nothing about the data port, as a broken call does: the next call tries there.
+            if self._failure is not None and self._end is CallEnd.BROKEN:
+                raise self._failure
             return self._end
 
     def _carry_over(self, connection: Socket, call: ClientCall, *, is_lane: bool = False) -> None:
@@ -138,6 +139,9 @@ class Bundle:
         end = CallEnd.BROKEN
         try:
             end = carry_over(call, connection, self._most, is_lane=is_lane)
+        except (RuntimeError, MemoryError) as error:
+            logger.warning("a connection of a stream ends: %s", error)
+            self._failure = error
         finally:  # whatever comes of it: ``carry`` waits for it
             self._note_over(connection, end)
 

@@ -19,13 +19,21 @@ from streamlink.transport.connect import (
     dial,
     hub_at,
 )
-from tests.support.carrier_contract import ControlCarrierContract, DataCarrierContract, Line
+from tests.support.carrier_contract import (
+    ControlCarrierContract,
+    DataCarrierContract,
+    Line,
+    ScarceControlContract,
+    ScarceDataContract,
+)
 from tests.support.commands import Command
 from tests.support.mpi import HERE, mpi_line, mpiexec, require_mpi4py
 from tests.support.peers import SMALL, WAIT
 
 
-class TestMpiCarrier(ControlCarrierContract, DataCarrierContract):
+class TestMpiCarrier(
+    ControlCarrierContract, DataCarrierContract, ScarceControlContract, ScarceDataContract
+):
     @pytest.fixture
     def line(self) -> Iterator[Line]:
         require_mpi4py()

@@ -91,7 +91,7 @@ class NothingLent:
 
 @pytest.mark.parametrize(
     ("is_up", "said"),
-    [(True, "cannot serve a call of rank 0: unable"), (False, "for lack of memory: unable")],
+    [(True, "cannot serve a call of rank 0: unable"), (False, "a call ends: unable")],
 )
 def test_a_payload_without_memory_costs_its_call_and_not_the_stream(
     line: Line, is_up: bool, said: str, caplog: pytest.LogCaptureFixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -19,10 +20,17 @@ from streamlink.transport.connect import carriers_to, data_carrier_to, hub_at
 from streamlink.transport.hub import Hub
 from streamlink.transport.tcp.client import TcpCarrier
 from streamlink.transport.wire import TransferWire
-from tests.support.carrier_contract import SPEC, DataCarrierContract, Line, Moving
+from tests.support.carrier_contract import (
+    SPEC,
+    DataCarrierContract,
+    Line,
+    Moving,
+    ScarceDataContract,
+)
 from tests.support.certificates import Authority, secured
 from tests.support.peers import SMALL, WAIT, until
 from tests.support.pumps import pump_of
+from tests.support.scarce import no_threads
 
 
 def over_tcp(listening: LinkConfig, dialing: LinkConfig, *, is_used: bool = True) -> Line:
@@ -51,7 +59,7 @@ def offering(settings: LinkConfig) -> LinkConfig:
     return settings.model_copy(update={"stream": stream})
 
 
-class TestTcp(DataCarrierContract):
+class TestTcp(DataCarrierContract, ScarceDataContract):
     @pytest.fixture
     def line(self) -> Iterator[Line]:
         line = over_tcp(offering(SMALL), SMALL)
@@ -65,7 +73,7 @@ def with_two_lanes(settings: LinkConfig) -> LinkConfig:
     return settings.model_copy(update={"stream": stream})
 
 
-class TestTcpWithLanes(DataCarrierContract):
+class TestTcpWithLanes(DataCarrierContract, ScarceDataContract):
     @pytest.fixture
     def line(self) -> Iterator[Line]:
         settings = with_two_lanes(SMALL)
@@ -79,7 +87,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("certificates"))
 
 
-class TestTcpWithTls(DataCarrierContract):
+class TestTcpWithTls(DataCarrierContract, ScarceDataContract):
     @pytest.fixture
     def line(self, authority: Authority) -> Iterator[Line]:
         server = authority.server(ca=None, tokens=None)
@@ -183,4 +191,24 @@ def test_a_stream_is_refused_to_whoever_shows_another_certificate(authority: Aut
         wanted.open(WAIT)
     thief.close()
     dialer.close()
+    line.close()
+
+
+def test_a_client_without_a_thread_for_a_limit_proves_nothing_and_may_try_again() -> None:
+    line = over_tcp(offering(SMALL), SMALL, is_used=False)
+    _, near, _ = line.joined("site-1")
+    session = DataSession(near.session_id, line.hub.epoch, line.hub.data_key(near.session_id))
+    (offered,) = line.hub.data_ports
+    carrier = TcpCarrier(("127.0.0.1", offered.port), session, SMALL, running_time)
+    model = ReceiveTransfer(
+        near.config, stream_id=1, peer_name="hub", name="model", clock=running_time
+    )
+    call = ClientCall(pump_of(model), TransferWire(1), first=(Attach(near.session_id, 1),))
+    with no_threads("Timer", beside=threading.current_thread().name) as refused:
+        assert carrier.prove(WAIT) == "can't start new thread"
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            carrier.carry(call)
+    assert refused
+    assert carrier.prove(WAIT) == ""
+    carrier.close()
     line.close()

@@ -13,7 +13,7 @@ from tests.support.scarce import ScarceBuffers
 @pytest.mark.parametrize("lanes", [1, 2])
 @pytest.mark.parametrize(
     ("direction", "said"),
-    [("up", "no stream comes of this: unable"), ("down", "for lack of memory: unable")],
+    [("up", "no stream comes of this: unable"), ("down", "ends: unable")],
 )
 def test_a_payload_without_memory_costs_its_connection_and_not_the_stream(
     direction: str, said: str, lanes: int, caplog: pytest.LogCaptureFixture
