@@ -64,10 +64,10 @@ class HandshakeLimit:
             oldest = next(iter(self._waiting))
             # Dicts keep the order of insertion, so the first is the oldest.
             pushed_out = self._waiting.pop(oldest) if len(self._waiting) > self._most else None
-        # Without the lock: a cut is the carrier's code, and other calls have to come in meanwhile.
-        if pushed_out is not None:
-            pushed_out()
         try:
+            # Without the lock: a cut is the carrier's code, and other calls come in meanwhile.
+            if pushed_out is not None:
+                pushed_out()
             yield
         finally:
             with self._lock:

@@ -66,7 +66,11 @@ class TcpListener:
         Congestion(hub.config.stream.congestion_control, logger).ask(self._socket)
         if hub.config.stream.max_lanes > 1:
             keep_little_unsent(self._socket)
-        _start(self._accept, "tcp-accept")
+        try:
+            _start(self._accept, "tcp-accept")
+        except RuntimeError:
+            self._socket.close()
+            raise
 
     @property
     def port(self) -> int:
@@ -89,7 +93,7 @@ class TcpListener:
         while not self._is_stopped.is_set():
             try:
                 connected, where = self._socket.accept()
-            except OSError as error:
+            except (OSError, MemoryError) as error:
                 if not self._is_stopped.is_set():  # such as too few descriptors: later there may be
                     self._hub.log.warning("the data port cannot accept a connection: %s", error)
                     self._hub.clock.wait(self._is_stopped, _PAUSE_SECONDS)
@@ -97,8 +101,8 @@ class TcpListener:
             remote = f"{where[0]}:{where[1]}"
             try:
                 self._begin(_Call(connected_by(connected, self._tls), remote))
-            # Reset meanwhile; or there is no thread for it. The client comes again.
-            except (OSError, ValueError, RuntimeError) as error:
+            # Reset meanwhile; or there is no thread or no memory for it. The client comes again.
+            except (OSError, ValueError, RuntimeError, MemoryError) as error:
                 connected.close()
                 self._hub.log.warning("cannot serve a connection of %s: %s", remote, error)
 
@@ -125,7 +129,7 @@ class TcpListener:
             self._calls.add(call)
         try:
             _start(run, "tcp-serve")
-        except RuntimeError:
+        except BaseException:
             self._let_go(call)
             raise
 

@@ -41,7 +41,7 @@ def connected_by(
     """Return a connection as the carrier uses it; nothing is sent yet.
 
     Args:
-        connected: is that object's from now on.
+        connected: is that object's from now on; closed where this raises.
         contexts: of this end.
         server_name: the name that the server's certificate has to carry; None: this is the server.
 
@@ -49,18 +49,22 @@ def connected_by(
         OSError: the connection was lost meanwhile.
         ValueError: that is no name of a server.
     """
-    connected.settimeout(None)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if contexts is None:
-        return PlainSocket(connected)
-    return TlsSocket(
-        contexts.get().wrap_socket(
-            connected,
-            server_side=server_name is None,
-            server_hostname=server_name,
-            do_handshake_on_connect=False,
+    try:
+        connected.settimeout(None)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if contexts is None:
+            return PlainSocket(connected)
+        return TlsSocket(
+            contexts.get().wrap_socket(
+                connected,
+                server_side=server_name is None,
+                server_hostname=server_name,
+                do_handshake_on_connect=False,
+            )
         )
-    )
+    except BaseException:
+        connected.close()
+        raise
 
 
 def _reloading(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import socket
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from streamlink.clock import running_time
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.transport.receive_pump import ReceivePump
 from streamlink.transport.tcp import proof
+from streamlink.transport.tcp.listener import TcpListener
 from streamlink.transport.tcp.proof import Opening
 from tests.support.lane_lab import LaneLab, with_lanes
 from tests.support.peers import WAIT, config, until
@@ -97,3 +99,9 @@ def test_lanes_without_a_thread_to_write_leave_their_places_to_others(
     opener.opens(moved.stream_id, is_lane=True)
     until(lambda: far.calls == 2)
     assert moved.finish().resumes == 0
+
+
+def test_a_listener_without_a_thread_to_accept_gives_its_port_back(lab: LaneLab) -> None:
+    with no_threads("tcp-accept"), pytest.raises(RuntimeError, match="can't start new thread"):
+        TcpListener("127.0.0.1:0", lab.hub)
+    gc.collect()  # a socket that was left open would be an error here
