@@ -188,7 +188,9 @@ class MpiCall:
                 self._inbox.append(each)
                 # A payload waits until its place is known; all else is small.
                 if kind is not Kind.BODY and len(self._inbox) <= _MOST_AHEAD:
-                    self._receive(each, None)
+                    # Without memory it stays with MPI, and its reader asks for it once more.
+                    with suppress(MemoryError):
+                        self._receive(each, None)
                 self._news.notify()
                 return
         self._ranks.drop(arrival)

@@ -74,6 +74,8 @@ class StreamCall:
 
     def _chunk(self, head: Arrived, pump: Pump[Any], number: int) -> Apart:
         raw = bytes(self._call.content(head))
+        if len(raw) < _LENGTH.size:
+            raise DamagedFrame(f"a header of {len(raw)} bytes")
         (nbytes,) = _LENGTH.unpack_from(raw)
         header, digest = decode_header(raw[_LENGTH.size :], nbytes)
         if not nbytes:

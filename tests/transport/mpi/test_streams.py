@@ -78,6 +78,14 @@ def test_a_payload_of_another_length_than_announced_is_damage(ends: MpiEnds, nby
     client.cut()
 
 
+def test_a_header_that_is_too_short_is_damage(ends: MpiEnds) -> None:
+    client, server = ends.call()
+    server.send(Kind.HEAD, bytes(7))
+    with pytest.raises(DamagedFrame, match="a header of 7 bytes"):
+        frames_at(client)
+    client.cut()
+
+
 def test_a_payload_without_a_header_is_damage(ends: MpiEnds) -> None:
     client, server = ends.call()
     server.send(Kind.BODY, b"payload")
