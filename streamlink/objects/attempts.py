@@ -32,7 +32,7 @@ class Attempts:
         config: settings of this end.
         clock: of the deadlines.
         tokens: end the call.
-        timeout: the most that it may take (seconds); None: while it makes progress.
+        timeout: the most that it may take from now on (seconds); None: while it makes progress.
         what: is moved, for errors and logs.
         is_over: whether the client was closed, or the server has ended its session for good.
     """
@@ -51,6 +51,7 @@ class Attempts:
         self._clock, self._tokens = clock, [token for token in tokens if token is not None]
         self._patience = config.timeouts.rejoin_timeout
         self._timeout, self._what, self._is_over = timeout, what, is_over
+        self._until = None if timeout is None else clock() + timeout
         self._is_late = False
         self._furthest, self._since = -1, clock()
 
@@ -70,8 +71,10 @@ class Attempts:
         with ExitStack() as stack:
             for token in self._tokens:
                 stack.enter_context(token.calling(self.cancel.cancel))
-            if self._timeout is not None:
-                timer = start_timer(self._clock, self._timeout, self._be_late)
+            if self._until is not None:
+                # What is left: a call may make several things, such as the pieces of one read.
+                left = max(0.0, self._until - self._clock())
+                timer = start_timer(self._clock, left, self._be_late)
                 stack.callback(timer.cancel)
             return self._try(attempt, is_once)
 

@@ -118,6 +118,20 @@ def test_the_time_of_a_call_ends_it_between_attempts() -> None:
     assert trial.clock() - 1000 == 20
 
 
+def test_the_time_of_a_call_is_that_of_all_that_it_makes() -> None:
+    trial = Trial(timeout=20.0)
+
+    def one(number: int) -> str:
+        trial.attempts.cancel.pause(15.0, trial.clock)
+        trial.attempts.cancel.check()
+        return "done"
+
+    assert trial.run(one) == "done"
+    with pytest.raises(CommunicationTimeout, match="object 7"):
+        trial.run(one)
+    assert trial.clock() - 1000 == 20
+
+
 def test_a_cancelled_token_hides_what_it_has_caused() -> None:
     token = CancelToken()
 
