@@ -148,8 +148,11 @@ running_time = RunningClock()
 
 
 def start_timer(clock: Clock, seconds: float, action: Callable[[], object]) -> threading.Timer:
-    """Call ``action`` after ``seconds``, in a thread of its own, unless it is cancelled before."""
-    timer = threading.Timer(seconds, action)
+    """Call ``action`` after ``seconds``, in a thread of its own, unless it is cancelled before.
+
+    Infinity is the most that Python can wait, some 290 years.
+    """
+    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), action)
     timer.finished = clock.event()
     timer.daemon = True
     timer.start()

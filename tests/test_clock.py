@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import threading
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlink.clock import PAUSE_SECONDS, READ_SECONDS, RunningClock, start_timer
+from streamlink.clock import (
+    PAUSE_SECONDS,
+    READ_SECONDS,
+    RunningClock,
+    running_time,
+    start_timer,
+)
 from tests.support.virtual_clock import VirtualClock
 
 
@@ -146,3 +153,11 @@ def test_a_timer_acts_once_its_time_has_come_unless_it_was_cancelled() -> None:
         clock.join(late)
         assert clock() == 6.0
     assert acted == [("first", 5.0)]
+
+
+def test_a_timer_without_an_end_waits_until_it_is_cancelled() -> None:
+    acted: list[str] = []
+    timer = start_timer(running_time, math.inf, lambda: acted.append("late"))
+    timer.cancel()
+    timer.join(60.0)
+    assert (timer.is_alive(), acted) == (False, [])

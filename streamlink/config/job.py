@@ -90,7 +90,8 @@ class RoundConfig(Settings):
 
     duplex_bytes: Size = Field(default=0, ge=0)
     """Memory for ranges of the next model that are sent while updates still arrive (bytes); 0: off.
-    It needs lockstep rounds, and clients with memory or disk for two models."""
+    It needs lockstep rounds, and clients with memory or disk for two models. A round that
+    ``gather: auto`` spools makes no use of it."""
 
     max_attempts: int = Field(default=3, ge=1)
     """Most attempts of one round (count). It also bounds how often a lost client may return within
@@ -149,6 +150,16 @@ class RoundConfig(Settings):
             raise ValueError(
                 f"take_first is {self.take_first}, but a round needs min_clients = "
                 f"{self.min_clients} updates; raise take_first, or lower min_clients"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _can_send_ahead(self) -> Self:
+        if self.duplex_bytes and self.gather == "spool":
+            raise ValueError(
+                f"duplex_bytes is {self.duplex_bytes}, and gather is 'spool': only a lockstep "
+                "round knows ranges of the next model before all updates are here; leave out "
+                "duplex_bytes, or set gather to lockstep (--gather lockstep)"
             )
         return self
 

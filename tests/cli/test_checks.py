@@ -128,6 +128,10 @@ def test_nothing_listens_and_nothing_connects(place: Path) -> None:
         ([*SERVER, "--aggregator", "fedadam"], "there is no directory for that: give one"),
         ([*SERVER, *ADAM, "--state", "tasks.py"], "tasks.py: the state of the aggregator cannot"),
         ([*SERVER, "--aggregator", "fedadam:eta=0"], "(--aggregator): 'fedadam:eta=0': eta: "),
+        (
+            [*SERVER, "--gather", "spool", "--set", "rounds.duplex_bytes=1MiB"],
+            "only a lockstep round knows ranges",
+        ),
         ([*SERVER, "--take-first", "2"], "only a round that stores its updates can leave some out"),
         ([*SERVER, "--ledger", "no/l.json"], "the directory of the ledger does not exist"),
         ([*SERVER, "--ledger", "tasks.py", "--resume"], "this is not a ledger of rounds"),
