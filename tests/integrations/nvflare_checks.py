@@ -10,6 +10,7 @@ import os
 import socket
 import tempfile
 import traceback
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from threading import Event
@@ -22,7 +23,7 @@ from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.abstract.model import ModelLearnableKey
 
 from streamlink import copy_model
-from streamlink.errors import CorruptStore, ModelError
+from streamlink.errors import CorruptStore, ModelError, ObjectLimit
 from streamlink.integrations.nvflare import StoreAggregator, StorePersistor
 from streamlink.integrations.nvflare.sides import ServerSide, SiteSide, close_all, join
 from streamlink.stores import SafetensorsStore
@@ -145,6 +146,29 @@ def check_a_site_whose_session_is_over_joins_again(folder: Path) -> None:
         again.close()
 
 
+def check_a_server_takes_no_more_than_streamlink_max_bytes(folder: Path) -> None:
+    copy_model(MODEL, SafetensorsStore(folder / "model"))
+    copy_model({"w": np.ones(1024, np.float64)}, SafetensorsStore(folder / "large"))
+    server = ServerSide(cell("server.a-job"))
+    try:
+        with closing(SafetensorsStore(folder / "model").open()) as model:
+            side = join(cell("site-1.a-job"), server.offer(model, "site-1.a-job"))
+            assert side.offer(model, "server.a-job").reference
+        with closing(SafetensorsStore(folder / "large").open()) as large:
+            assert "4096" in refused(lambda: side.offer(large, "server.a-job"))
+    finally:
+        close_all()
+        server.close()
+
+
+def refused(offer: Callable[[], object]) -> str:
+    try:
+        offer()
+    except ObjectLimit as error:
+        return str(error)
+    raise AssertionError("it was accepted")
+
+
 def check_a_trainer_in_a_process_of_its_own_gets_flares_own_bytes(folder: Path) -> None:
     side = ServerSide(cell("server.a-job"))
     try:
@@ -157,6 +181,8 @@ def check_a_trainer_in_a_process_of_its_own_gets_flares_own_bytes(folder: Path) 
 
 
 def main() -> int:
+    # Before all: FLARE reads each setting once.
+    os.environ["NVFLARE_STREAMLINK_MAX_BYTES"] = "4KiB"
     failed = 0
     for name, check in [(n, c) for n, c in globals().items() if n.startswith("check_")]:
         try:
