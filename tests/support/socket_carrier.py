@@ -217,13 +217,7 @@ class SocketCarrier:
             return CallEnd.BROKEN
         line = _Line(connection, self._stream)
         self._lines.add(line)
-        was_cut = threading.Event()
-
-        def cut() -> None:
-            was_cut.set()
-            line.cut()
-
-        number, wire = call.attach(cut, "socket"), call.wire
+        number, wire = call.attach(line.cut, "socket"), call.wire
         assert isinstance(wire, TransferWire)
 
         def frames() -> Iterator[f.Frame]:
@@ -232,13 +226,11 @@ class SocketCarrier:
 
         writer = _start(line.send_all, frames(), wire, call.pump)
         _read(line, call.pump, number, wire)
-        call.pump.detach(number)
+        end = call.detach(number, CallEnd.ENDED if line.has_ended else CallEnd.BROKEN)
         line.close()
         writer.join()
         self._lines.discard(line)
-        if line.has_ended:
-            return CallEnd.ENDED
-        return CallEnd.CUT if was_cut.is_set() else CallEnd.BROKEN
+        return end
 
     @property
     def where(self) -> str:
