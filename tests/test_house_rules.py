@@ -20,6 +20,9 @@ DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
 OF_THREAD = {*vars(threading.Thread()), *dir(threading.Thread), "_context", "_os_thread_handle"}
 OF_THREAD -= {"daemon", "name"}  # to be set
 
+# Seconds. Whichever is first reads every file of the project, and may share its core with many.
+pytestmark = pytest.mark.timeout(600)
+
 MAX_LINES = 500
 VAGUE = ("Manager", "Handler", "Helper", "Helpers", "Util", "Utils")
 

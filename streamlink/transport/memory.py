@@ -261,6 +261,7 @@ class MemoryNetwork:
         except RuntimeError:
             with self._changed:
                 self._calls.discard(call)
+                self._changed.notify_all()
             raise
         return call
 

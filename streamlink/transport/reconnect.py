@@ -77,6 +77,7 @@ class Carriage:
         except (RuntimeError, MemoryError) as error:
             self._ended = CallEnd.BROKEN
             logger.warning("a call ends: %s; another is tried", error)
+            return False  # the next follows after a longer pause, whatever this one has moved
         return self.pump.has_moved
 
 

@@ -248,6 +248,14 @@ class ControlCarrierContract:
             line.dialer().connect(lambda session, request: None)
         assert refused.value.code is AbortCode.NAME_TAKEN
 
+    def test_a_client_without_a_thread_for_a_session_opens_another_call(self, line: Line) -> None:
+        dialer, near, far = line.joined()
+        with no_threads("Thread", beside="carry-Session") as refused:
+            dialer.carriers.control.renew()
+            until(lambda: len(refused) > 0)
+        assert far.request("ping").result(WAIT).error == ""
+        assert not near.closed.is_set()
+
     def test_a_goodbye_arrives_before_the_call_ends(self, line: Line) -> None:
         _, near, far = line.joined()
         far.close("that was all")
@@ -283,6 +291,14 @@ class DataCarrierContract:
         moving = Moving(line, *line.joined())
         moving.start()
         assert moving.finish().stats.resumes == 0
+
+    def test_a_client_without_a_thread_for_a_stream_opens_another_call(self, line: Line) -> None:
+        joined = line.joined()
+        with no_threads("Thread", beside="carry-Transfer") as refused:
+            moving = Moving(line, *joined)
+            moving.start()
+            until(lambda: len(refused) > 0)
+        moving.finish()
 
     def test_several_streams_are_carried_at_once(self, line: Line) -> None:
         joined = line.joined()
@@ -385,29 +401,3 @@ class DataCarrierContract:
         near.close("done")
         dialer.close()
         until(lambda: pump_of(moving.outgoing).is_over)
-
-
-class ScarceControlContract:
-    """What a carrier of sessions must do where a process has no thread left for a while.
-
-    gRPC's client cannot: its channel hangs for ever where its own thread did not start.
-    """
-
-    def test_a_client_without_a_thread_for_a_session_opens_another_call(self, line: Line) -> None:
-        dialer, near, far = line.joined()
-        with no_threads("Thread", beside="carry-Session") as refused:
-            dialer.carriers.control.renew()
-            until(lambda: len(refused) > 0)
-        assert far.request("ping").result(WAIT).error == ""
-        assert not near.closed.is_set()
-
-
-class ScarceDataContract:
-    """The same for a carrier of streams."""
-
-    def test_a_client_without_a_thread_for_a_stream_opens_another_call(self, line: Line) -> None:
-        moving = Moving(line, *line.joined())
-        with no_threads("Thread", beside="carry-Transfer") as refused:
-            moving.start()
-            until(lambda: len(refused) > 0)
-        moving.finish()

@@ -224,12 +224,14 @@ class SocketCarrier:
             yield from call.first
             yield from call.pump.outgoing(number)
 
-        writer = _start(line.send_all, frames(), wire, call.pump)
-        _read(line, call.pump, number, wire)
-        end = call.detach(number, CallEnd.ENDED if line.has_ended else CallEnd.BROKEN)
-        line.close()
+        try:
+            writer = _start(line.send_all, frames(), wire, call.pump)
+            _read(line, call.pump, number, wire)
+        finally:
+            end = call.detach(number, CallEnd.ENDED if line.has_ended else CallEnd.BROKEN)
+            line.close()
+            self._lines.discard(line)
         writer.join()
-        self._lines.discard(line)
         return end
 
     @property

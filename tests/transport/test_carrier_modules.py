@@ -14,13 +14,13 @@ ROOT = Path(__file__).parents[1]
 @pytest.mark.parametrize("name", CONTROL_CARRIERS)
 def test_every_carrier_of_sessions_has_a_contract_test(name: str) -> None:
     text = contract_test(CONTROL_CARRIERS[name])
-    assert "ControlCarrierContract, DataCarrierContract" in text
+    assert "(ControlCarrierContract, DataCarrierContract)" in text
 
 
 @pytest.mark.parametrize("name", DATA_CARRIERS)
 def test_every_carrier_of_streams_alone_has_a_contract_test(name: str) -> None:
     text = contract_test(DATA_CARRIERS[name])
-    assert "(DataCarrierContract" in text
+    assert "(DataCarrierContract)" in text
     assert "Line.offering(" in text, "without it streams may fall back unseen"
     assert f'"{name}://' in text
 

@@ -11,21 +11,13 @@ from streamlink.transport.connect import carriers_to, data_carrier_to, hub_at
 from streamlink.transport.dialer import Dialer
 from streamlink.transport.hub import DataOffer, Hub
 from streamlink.transport.memory import MemoryNetwork
-from tests.support.carrier_contract import (
-    ControlCarrierContract,
-    DataCarrierContract,
-    Line,
-    ScarceControlContract,
-    ScarceDataContract,
-)
+from tests.support.carrier_contract import ControlCarrierContract, DataCarrierContract, Line
 from tests.support.peers import SMALL, WAIT, config
 
 OFFERS = config(stream={"data_listen": "memory://"})
 
 
-class TestMemoryCarrier(
-    ControlCarrierContract, DataCarrierContract, ScarceControlContract, ScarceDataContract
-):
+class TestMemoryCarrier(ControlCarrierContract, DataCarrierContract):
     @pytest.fixture
     def line(self) -> Iterator[Line]:
         network = MemoryNetwork(running_time)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
 from streamlink.transport.reconnect import (
     FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
+    Carriage,
     keep_carried,
 )
 
@@ -49,3 +55,19 @@ def test_a_call_that_moved_starts_the_pauses_again() -> None:
 
 def test_calls_that_always_move_do_not_follow_each_other_in_a_flood() -> None:
     assert sum(Calls(*[True] * 200).run()) > 50 * FIRST_PAUSE_SECONDS
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError("all used")])
+def test_a_call_for_which_the_process_has_nothing_left_is_one_that_moved_nothing(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Scarce:
+        def carry(self, call: Any) -> Any:
+            raise error
+
+    stands_for: Any = SimpleNamespace(has_moved=True)  # by a call before this one
+    carrier: Any = Scarce()
+    carriage = Carriage(stands_for, carrier, lambda: stands_for)
+    assert carriage.run() is False
+    assert not carriage.was_cut
+    assert f"a call ends: {error}; another is tried" in caplog.text

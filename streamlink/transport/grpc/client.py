@@ -24,6 +24,7 @@ __all__ = ["GrpcCarrier"]
 logger = logging.getLogger("streamlink.client")
 
 _METHOD = "/streamlink.v1.Streamlink/"
+_THREADS = 2  # of one call, and of a channel for all of its calls (count)
 _WATCH_SECONDS = 1.0  # five times what gRPC's watcher takes
 
 
@@ -115,6 +116,7 @@ class GrpcCarrier:
     def _carry(self, channel: grpc.Channel, call: ClientCall) -> CallEnd:
         number: Future[int] = Future()
 
+        _require_threads()
         try:
             open_call: Any = channel.stream_stream(self._method, None, None)
             # gRPC draws from it at once, in a thread of its own, which waits there for the number:
@@ -128,9 +130,24 @@ class GrpcCarrier:
             if not number.done():  # no call goes by it: its writer, which waits for it, ends
                 number.set_result(0)
         try:
-            return call.detach(number.result(), _read(call, number.result(), rpc))
+            return _read(call, number.result(), rpc)
         finally:
             call.pump.detach(number.result())
+
+
+def _require_threads() -> None:
+    """Raise ``RuntimeError`` unless there are threads for a call of gRPC.
+
+    Where gRPC cannot start its own two, the call stays open without a reader, and a channel without
+    its thread hangs for ever, also when it is closed or the process ends. Others may take what was
+    free here, but a process that has none left is found out before gRPC is.
+    """
+    is_enough = threading.Event()
+    try:
+        for _ in range(_THREADS):
+            threading.Thread(target=is_enough.wait, name="grpc-try", daemon=True).start()
+    finally:
+        is_enough.set()
 
 
 def _outgoing(call: ClientCall, number: Future[int]) -> Iterator[bytes]:
@@ -151,11 +168,12 @@ def _read(call: ClientCall, number: int, rpc: Any) -> CallEnd:
     try:
         if call.read(until_its_end(rpc), number):
             rpc.cancel()
+            return CallEnd.BROKEN  # for damage: the connection is alive, and serves others
     except grpc.RpcError as error:
         logger.debug("call ended: %s", call_status(error))
         was_cut = getattr(error, "code", lambda: None)() is grpc.StatusCode.CANCELLED
-        return CallEnd.CUT if was_cut else CallEnd.BROKEN
-    return end
+        end = CallEnd.CUT if was_cut else CallEnd.BROKEN
+    return call.detach(number, end)
 
 
 def call_status(error: grpc.RpcError) -> str:

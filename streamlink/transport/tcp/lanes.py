@@ -109,13 +109,13 @@ class Bundle:
         self._unwanted: list[Socket] = []
         self._is_dialing = self._is_over = False
         self._end = CallEnd.BROKEN
-        self._failure: RuntimeError | MemoryError | None = None
+        self._failure: Exception | None = None  # of the connection that ended last
 
     def carry(self, first: Socket) -> CallEnd:
         """Carry until no connection is left; returns how that ended.
 
         Raises:
-            RuntimeError: the last that could carry had no thread.
+            RuntimeError: there was no thread for the last of them.
             MemoryError: or no memory.
         """
         _start(self._keep, "tcp-lanes")
@@ -136,17 +136,18 @@ class Bundle:
                 return  # it was dialed for too long; the stream may be carried by another bundle
             self._is_dialing = self._is_dialing and not is_lane
             self._carrying.append(connection)
-        end = CallEnd.BROKEN
+        end, failure = CallEnd.BROKEN, None
         try:
             end = carry_over(call, connection, self._most, is_lane=is_lane)
         except (RuntimeError, MemoryError) as error:
             logger.warning("a connection of a stream ends: %s", error)
-            self._failure = error
+            failure = error.with_traceback(None)  # which would keep a payload
         finally:  # whatever comes of it: ``carry`` waits for it
-            self._note_over(connection, end)
+            self._note_over(connection, end, failure)
 
-    def _note_over(self, connection: Socket, end: CallEnd) -> None:
+    def _note_over(self, connection: Socket, end: CallEnd, failure: Exception | None) -> None:
         with self._changed:
+            self._failure = failure
             self._carrying.remove(connection)
             self._end = max(self._end, end, key=_ENDS.index)
             self._note_end(connection)
@@ -206,8 +207,8 @@ class Bundle:
         try:
             with self._dial() as connection:
                 self._carry_over(connection, call, is_lane=True)
-        # The last: no thread to limit its time.
-        except (OSError, EOFError, NotProven, RuntimeError) as error:
+        # The last two: no thread to limit its time, or no memory.
+        except (OSError, EOFError, NotProven, RuntimeError, MemoryError) as error:
             logger.debug("no further connection for %s: %s", self._pump.stream.name, error)
             self._give_up_dialing()
 

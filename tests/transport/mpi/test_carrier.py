@@ -19,21 +19,13 @@ from streamlink.transport.connect import (
     dial,
     hub_at,
 )
-from tests.support.carrier_contract import (
-    ControlCarrierContract,
-    DataCarrierContract,
-    Line,
-    ScarceControlContract,
-    ScarceDataContract,
-)
+from tests.support.carrier_contract import ControlCarrierContract, DataCarrierContract, Line
 from tests.support.commands import Command
 from tests.support.mpi import HERE, mpi_line, mpiexec, require_mpi4py
 from tests.support.peers import SMALL, WAIT
 
 
-class TestMpiCarrier(
-    ControlCarrierContract, DataCarrierContract, ScarceControlContract, ScarceDataContract
-):
+class TestMpiCarrier(ControlCarrierContract, DataCarrierContract):
     @pytest.fixture
     def line(self) -> Iterator[Line]:
         require_mpi4py()

@@ -25,7 +25,6 @@ from tests.support.carrier_contract import (
     DataCarrierContract,
     Line,
     Moving,
-    ScarceDataContract,
 )
 from tests.support.certificates import Authority, secured
 from tests.support.peers import SMALL, WAIT, until
@@ -59,7 +58,7 @@ def offering(settings: LinkConfig) -> LinkConfig:
     return settings.model_copy(update={"stream": stream})
 
 
-class TestTcp(DataCarrierContract, ScarceDataContract):
+class TestTcp(DataCarrierContract):
     @pytest.fixture
     def line(self) -> Iterator[Line]:
         line = over_tcp(offering(SMALL), SMALL)
@@ -73,7 +72,7 @@ def with_two_lanes(settings: LinkConfig) -> LinkConfig:
     return settings.model_copy(update={"stream": stream})
 
 
-class TestTcpWithLanes(DataCarrierContract, ScarceDataContract):
+class TestTcpWithLanes(DataCarrierContract):
     @pytest.fixture
     def line(self) -> Iterator[Line]:
         settings = with_two_lanes(SMALL)
@@ -87,7 +86,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("certificates"))
 
 
-class TestTcpWithTls(DataCarrierContract, ScarceDataContract):
+class TestTcpWithTls(DataCarrierContract):
     @pytest.fixture
     def line(self, authority: Authority) -> Iterator[Line]:
         server = authority.server(ca=None, tokens=None)

@@ -6,7 +6,7 @@ import itertools
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -26,6 +26,7 @@ from streamlink.transport.traffic import WireCount
 from streamlink.transport.wire import TransferWire
 from tests.support.lane_lab import SPEC, LaneLab, Moved, with_lanes
 from tests.support.peers import SMALL, WAIT, until
+from tests.support.scarce import no_threads
 from tests.support.shared_memory import watched_deals
 
 KiB = 1 << 10
@@ -248,22 +249,28 @@ def test_a_bundle_goes_on_without_its_first_connection(direction: str) -> None:
 class Paired:
     """Carries a stream's receiving end in a bundle of two connections, whose peers are here."""
 
-    def __init__(self) -> None:
+    def __init__(self, carrying: int = 2) -> None:
         pairs = [tuple(map(PlainSocket, socket.socketpair())) for _ in range(2)]
         (first, self.peer), (lane, self.lane_peer) = pairs
         self._sockets = tuple(itertools.chain(*pairs))
         self.pump = ReceivePump(
             ReceiveStream(SMALL, stream_id=7, peer_name="there", name="in"), clock=running_time
         )
-        rule, self.ends = Told(), list[CallEnd]()
-        rule.count = 2
+        self.rule, self.ends = Told(), list[CallEnd]()
+        self.rule.count = 2
+        self._left = [lane]
         call = ClientCall(self.pump, TransferWire(7))
-        bundle = Bundle(call, 7, lambda: nullcontext(lane), rule, most=1 << 16, clock=running_time)
+        bundle = Bundle(call, 7, self._dial, self.rule, most=1 << 16, clock=running_time)
         self.thread = threading.Thread(
             target=lambda: self.ends.append(bundle.carry(first)), daemon=True
         )
         self.thread.start()
-        until(lambda: self.pump.calls == 2)
+        until(lambda: self.pump.calls == carrying)
+
+    def _dial(self) -> AbstractContextManager[PlainSocket]:
+        if not self._left:
+            raise OSError("there is no other")
+        return nullcontext(self._left.pop())
 
     def close(self) -> None:
         self.thread.join(WAIT)
@@ -293,6 +300,16 @@ def test_a_bundle_of_which_one_fell_silent_was_cut_however_the_other_ends(paired
     paired.lane_peer.cut()
     paired.thread.join(WAIT)
     assert paired.ends == [CallEnd.CUT]
+
+
+def test_a_lane_without_a_thread_is_not_why_its_stream_is_lost_later() -> None:
+    with no_threads("tcp-write", beside="tcp-lane"):
+        paired = Paired(carrying=1)
+        until(lambda: paired.rule.losses > 0)
+    paired.peer.cut()
+    paired.thread.join(WAIT)
+    assert paired.ends == [CallEnd.BROKEN]
+    paired.close()
 
 
 def test_a_lane_that_cannot_be_made_is_noted_and_costs_nothing() -> None:
