@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.arrays import Load, digest, make_source, make_target
+from benchmarks.unpaced import avoid_pacing
 from benchmarks.worker import Port
 
 CONNECT_SECONDS = 20.0
@@ -39,6 +40,7 @@ def sender(port: Port, load: dict[str, Any], address: str) -> None:
     number = int(address.rpartition(":")[2])
     with socket.create_connection((HOST, number), timeout=CONNECT_SECONDS) as plain:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        avoid_pacing(plain)
         with _trusting(plain, plan) as connection:
             connection.settimeout(None)
             port.tell("ready")

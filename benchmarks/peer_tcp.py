@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from benchmarks.arrays import Load, digest, make_source, make_target
+from benchmarks.unpaced import avoid_pacing
 from benchmarks.worker import Port
 
 HEADER = struct.Struct("<QQ")  # offset and length of the payload that follows
@@ -37,6 +38,7 @@ def sender(port: Port, load: dict[str, Any], address: str) -> None:
     with socket.create_connection((host, int(number)), timeout=CONNECT_SECONDS) as connection:
         connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        avoid_pacing(connection)
         port.tell("ready")
         port.wait_for("go")
         started_at = time.perf_counter()

@@ -6,6 +6,7 @@ import socket
 
 from benchmarks.links.ends import End
 from benchmarks.links.peers import Peer
+from benchmarks.unpaced import avoid_pacing
 
 PEER = Peer({"": "raw socket"}, order=0, module=__name__)
 
@@ -34,6 +35,7 @@ def send(end: End) -> None:
     with socket.create_connection((end.host, end.number), timeout=60) as connection:
         connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        avoid_pacing(connection)
         end.wait_for_go()
         for array in model.values():
             connection.sendall(array.data.cast("B"))

@@ -148,13 +148,13 @@ class TcpCarrier:
             # An equal share of the time left: a firewall that drops IPv6 must not leave none for
             # IPv4, and its handshake.
             raw.settimeout(max(_LEAST_SECONDS, (until - self._clock()) / (len(found) - tried)))
-            self._congestion.ask(raw)
             if self._lanes > 1:
                 keep_little_unsent(raw)
             dialing = PlainSocket(raw)
             try:
                 with self._listed(dialing):
                     raw.connect(address)
+                self._congestion.ask(raw)
                 return raw
             except OSError as error:
                 dialing.close()

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import logging
 import socket
+from contextlib import suppress
 
 from streamlink.transport.log import noted
 
 __all__ = ["Congestion"]
 
 _OPTION = getattr(socket, "TCP_CONGESTION", None)  # Linux and FreeBSD
+_NAME_BYTES = 16  # TCP_CA_NAME_MAX
+_PACED = b"bbr"  # and what begins so: bbr2, bbr3
+_UNPACED = b"reno"  # every Linux has it, and lets any process use it
 
 
 class Congestion:
     """Asks for ``name`` on each connection; where that cannot be had, it says so once.
 
     Args:
-        name: such as ``bbr``; "": whatever the system chooses.
+        name: such as ``bbr``; "": whatever the system chooses, but BBR within this machine.
         logger: of this end.
     """
 
@@ -26,6 +30,7 @@ class Congestion:
     def ask(self, connected: socket.socket) -> None:
         """Ask for it on this connection, which works in any case."""
         if not self._name:
+            _avoid_pacing(connected)
             return
         try:
             if _OPTION is None:
@@ -36,3 +41,18 @@ class Congestion:
             text = "stream.congestion_control: %s cannot be had here: %s; see docs/operations.md"
             extra = noted("congestion control failed", name=name, reason=str(error))
             self._logger.warning(text, name, error, extra=extra)
+
+
+def _avoid_pacing(connected: socket.socket) -> None:
+    """Have nothing paced within this machine.
+
+    BBR sets a timer for every few segments, to keep the queue of a line short. Here is no line, and
+    the timers are much of what a sender does.
+    """
+    if _OPTION is None:
+        return
+    with suppress(OSError):  # such as: the peer has reset it already
+        is_within = connected.getpeername()[0] == connected.getsockname()[0]
+        chosen = connected.getsockopt(socket.IPPROTO_TCP, _OPTION, _NAME_BYTES)
+        if is_within and chosen.startswith(_PACED):
+            connected.setsockopt(socket.IPPROTO_TCP, _OPTION, _UNPACED)

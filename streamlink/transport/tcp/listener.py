@@ -61,11 +61,10 @@ class TcpListener:
         self._changed = hub.clock.condition()
         self._calls: set[_Call] = set()
         self._is_stopped = hub.clock.event()
+        self._congestion = Congestion(hub.config.stream.congestion_control, logger)
         self._socket = _listening(address)
-        # What is accepted has these of the socket which listens.
-        Congestion(hub.config.stream.congestion_control, logger).ask(self._socket)
         if hub.config.stream.max_lanes > 1:
-            keep_little_unsent(self._socket)
+            keep_little_unsent(self._socket)  # and with it what is accepted
         try:
             _start(self._accept, "tcp-accept")
         except RuntimeError:
@@ -99,6 +98,7 @@ class TcpListener:
                     self._hub.clock.wait(self._is_stopped, _PAUSE_SECONDS)
                 continue
             remote = f"{where[0]}:{where[1]}"
+            self._congestion.ask(connected)
             try:
                 self._begin(_Call(connected_by(connected, self._tls), remote))
             # Reset meanwhile; or there is no thread or no memory for it. The client comes again.

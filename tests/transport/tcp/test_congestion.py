@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -38,6 +39,38 @@ def test_without_a_name_it_is_the_systems(connection: socket.socket) -> None:
     with socket.socket() as untouched:
         Congestion("", LOGGER).ask(connection)
         assert algorithm(connection) == algorithm(untouched)
+
+
+@contextmanager
+def within_this_machine(name: str) -> Iterator[socket.socket]:
+    """Yield a connection to this machine, of which the system has chosen ``name``."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as connected:
+        try:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+        except OSError:
+            pytest.skip(f"this system has no {name}")
+        connected.connect(listening.getsockname())
+        yield connected
+
+
+@pytest.mark.parametrize(
+    ("systems", "asked", "found"),
+    [("bbr", "", "reno"), ("cubic", "", "cubic"), ("cubic", "bbr", "bbr")],
+)
+def test_within_this_machine_nothing_is_paced_unless_that_is_asked_for(
+    systems: str, asked: str, found: str
+) -> None:
+    with within_this_machine(systems) as connected:
+        Congestion(asked, LOGGER).ask(connected)
+        assert algorithm(connected) == found
+
+
+def test_a_connection_that_has_ended_is_left_alone(connection: socket.socket) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        connection.connect(listening.getsockname())
+        connection.shutdown(socket.SHUT_RDWR)
+        listening.accept()[0].close()
+        Congestion("", LOGGER).ask(connection)
 
 
 def test_one_that_cannot_be_had_is_reported_once(
