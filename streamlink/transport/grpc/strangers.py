@@ -8,11 +8,15 @@ the others: a client sends at once, so its place is the last to be taken. Strang
 bounded in the same way; who may connect at all is for a firewall to decide.
 
 A cut is ``shutdown``: gRPC takes it for the peer's end of the connection and closes the descriptor.
+
+A look costs some system calls for each socket of the process, so with a thousand clients it takes
+tens of milliseconds. No handshake and no call waits for one, and looks rest longer than they take.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import math
 import os
 import socket
 import struct
@@ -30,6 +34,7 @@ __all__ = ["Strangers", "address_of"]
 
 _LIST = "/proc/self/fd"
 _LOOK_SECONDS, _LOOK_UNDER_PRESSURE_SECONDS = 1.0, 0.05
+_RESTS = 9.0  # before an announcement is looked for again, as a multiple of what the last look took
 _HOSTS = 64  # of which a failed handshake is reported with one look
 _ANNOUNCED_PER_SECOND, _ANNOUNCED_BURST = 20.0, 100.0
 
@@ -45,6 +50,11 @@ class _Connection:
     has_called: bool = False
     is_known: bool = False
     is_cut: bool = False
+
+    @property
+    def is_stranger(self) -> bool:
+        """Whether it is nobody that was let in, and may stay until it is."""
+        return not (self.is_known or self.is_cut)
 
     @property
     def is_silent(self) -> bool:
@@ -72,12 +82,16 @@ class Strangers:
         self._log = log
         self._port = 0
         self._is_watching = False
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # held for moments: around what others note, and ``_failed``
+        self._looking = threading.Lock()  # for as long as a look takes; around all that follows
+        self._took = 0.0
+        self._looked_at = -math.inf
+        self._early: dict[Address, bool] = {}  # taken from ``_called``
         self._found: dict[str, _Connection] = {}
         self._others: set[str] = set()  # sockets that are no connections of ours
+        self._announced = TokenBucket(_ANNOUNCED_PER_SECOND, burst=_ANNOUNCED_BURST)
         self._failed: dict[str, tuple[int, int]] = {}  # how often since the last look, last port
         self._called: dict[Address, bool] = {}  # not found yet; True: known
-        self._announced = TokenBucket(_ANNOUNCED_PER_SECOND, burst=_ANNOUNCED_BURST)
         self._is_over = clock.event()
         self._thread = threading.Thread(target=self._watch, name="strangers", daemon=True)
 
@@ -96,12 +110,19 @@ class Strangers:
 
     def announce(self) -> None:
         """Look at once: somebody has connected, and may be gone before the next look."""
-        # At a bounded rate: whoever connects in a loop must not make this process look in a loop.
-        with self._lock:
-            may_look = self._is_watching and self._announced.take_token(now=self._clock())
-        if may_look:
-            with suppress(OSError):  # no descriptor to look with
-                self.look()
+        # A handshake waits for this. Where they waited for each other's looks, a thousand clients
+        # that came at once timed out, came again, and were all in vain.
+        if not self._is_watching or not self._looking.acquire(blocking=False):
+            return
+        try:
+            # At a bounded rate: whoever connects in a loop must not make us look in a loop.
+            now = self._clock()
+            is_rested = now - self._looked_at >= _RESTS * self._took
+            if is_rested and self._announced.take_token(now=now):
+                with suppress(OSError):  # no descriptor to look with
+                    self._look()
+        finally:
+            self._looking.release()
 
     def called(self, peer: str) -> None:
         """Note that ``peer``, as gRPC writes it, has opened a call: it is through TLS."""
@@ -117,28 +138,40 @@ class Strangers:
         Returns:
             Whether there are so many strangers that it should be looked again soon.
         """
-        with self._lock:
-            early = dict(self._called)
-            files = dict(_sockets())
-            gone = self._compare(files, early)
-            strangers = [each for each in self._found.items() if not each[1].is_known]
-            victims = self._victims(strangers, files)
-            for name in victims:
-                self._found[name].is_cut = _cut(files[name], name)
-            if self._has_tls:
-                self._note_failed(gone)
-        self._report(len(strangers), len(victims))
-        return len(strangers) > self._most // 2
+        with self._looking:
+            return self._look()
 
-    # --- what is there ------------------------------------------------------------------
+    # --- what is there: all of it while ``_looking`` --------------------------------------
+
+    def _look(self) -> bool:
+        began = self._clock()
+        with self._lock:
+            called, self._called = self._called, {}
+        for address, is_known in called.items():
+            self._early[address] = is_known or self._early.get(address, False)
+        files = dict(_sockets())
+        gone = self._compare(files)
+        # Those that were cut and are not closed yet are gRPC's to close, and take nobody's place.
+        strangers = [item for item in self._found.items() if item[1].is_stranger]
+        victims = self._victims(strangers, files)
+        for name in victims:
+            self._found[name].is_cut = _cut(files[name], name)
+        if self._has_tls:
+            self._note_failed(gone)
+        self._report(len(strangers), len(victims))
+        self._looked_at = self._clock()
+        self._took = self._looked_at - began
+        return len(strangers) > self._most // 2
 
     def _watch(self) -> None:
         pause, is_over = _LOOK_SECONDS, False
         while not is_over:
             is_over = self._is_over.wait(pause)
+            is_pressed = False
             with suppress(OSError):  # no descriptor to look with: the next look may have one
-                pause = _LOOK_UNDER_PRESSURE_SECONDS if self.look() else _LOOK_SECONDS
-            if is_over or pause == _LOOK_SECONDS:
+                is_pressed = self.look()
+            pause = max(self._took, _LOOK_UNDER_PRESSURE_SECONDS if is_pressed else _LOOK_SECONDS)
+            if is_over or not is_pressed:
                 self._report_failed()
 
     def _note(self, peer: str, *, is_known: bool) -> None:
@@ -147,13 +180,12 @@ class Strangers:
             with self._lock:
                 self._called[address] = is_known or self._called.get(address, False)
 
-    def _compare(self, files: dict[str, int], early: dict[Address, bool]) -> list[_Connection]:
+    def _compare(self, files: dict[str, int]) -> list[_Connection]:
         """Bring what is known of connections up to date; returns those that have ended.
 
         Args:
-            files: descriptors by the names of their sockets.
-            early: calls that were noted before ``files`` were listed. A connection with one of them
-                is listed, or has ended.
+            files: descriptors by the names of their sockets. They were listed after the calls in
+                ``_early`` were noted: a connection with one of them is listed, or has ended.
         """
         now = self._clock()
         self._others &= files.keys()
@@ -164,11 +196,10 @@ class Strangers:
             else:
                 self._found[name] = _Connection(address, since=now)
         for each in self._found.values():
-            if each.address in early:
+            if each.address in self._early:
                 each.has_called = True
-                each.is_known = each.is_known or early[each.address]
-        for address in early:
-            del self._called[address]
+                each.is_known = each.is_known or self._early[each.address]
+        self._early.clear()
         ended = self._found.keys() - files.keys()
         return [self._found.pop(name) for name in ended]
 
@@ -195,11 +226,12 @@ class Strangers:
 
     def _note_failed(self, gone: Iterable[_Connection]) -> None:
         """Count the handshakes that failed, by host: who fails tries again and again."""
-        for each in gone:
-            host, port = each.address
-            if each.is_silent and (host in self._failed or len(self._failed) < _HOSTS):
-                count, _ = self._failed.get(host, (0, 0))
-                self._failed[host] = count + 1, port
+        with self._lock:
+            for each in gone:
+                host, port = each.address
+                if each.is_silent and (host in self._failed or len(self._failed) < _HOSTS):
+                    count, _ = self._failed.get(host, (0, 0))
+                    self._failed[host] = count + 1, port
 
     def _report_failed(self) -> None:
         with self._lock:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import selectors
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 
+from streamlink.clock import RunningClock
 from streamlink.config import LimitsConfig, LinkConfig
 from streamlink.protocol.frames import Attempt
 from streamlink.stores.memory import MemoryStore
-from streamlink.transport.grpc.strangers import address_of
+from streamlink.transport.grpc.strangers import Strangers, address_of
+from streamlink.transport.log import RateLimitedLog
 from tests.support.models import float_spec, pattern_model
 from tests.support.peers import WAIT, Federation, config, exchange_models, until
 
@@ -105,6 +110,62 @@ def test_clients_are_never_cut_and_one_that_comes_finds_room(federation: Federat
         for name in ("site-1", "site-2"):
             swap(federation, name)
     assert here.error is None
+
+
+@contextmanager
+def watching(
+    listening: socket.socket, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Strangers]:
+    """Yield what watches a port of which nobody closes what was cut."""
+    running = RunningClock(clock)
+    log = RateLimitedLog(logging.getLogger("streamlink.server"), clock=running)
+    strangers = Strangers(most=MOST, seconds=WAIT, has_tls=False, log=log, clock=running)
+    strangers.start(listening.getsockname()[1])
+    try:
+        yield strangers
+    finally:
+        strangers.close()
+
+
+def test_what_was_cut_and_is_not_closed_yet_takes_nobodys_place() -> None:
+    with ExitStack() as stack:
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+
+        def come() -> tuple[socket.socket, socket.socket]:
+            line = stack.enter_context(connected(listening.getsockname()[1]))
+            return line, stack.enter_context(listening.accept()[0])
+
+        lines = [come() for _ in range(MOST)]
+        for line, end in lines:
+            line.sendall(b"P")
+            end.recv(1, socket.MSG_PEEK)  # it has arrived: whoever has sent nothing is cut before
+        strangers = stack.enter_context(watching(listening))
+        wait_cut([line for line, _ in lines], MOST // 2 + 1)
+        newcomer, _ = come()
+        strangers.look()
+        newcomer.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            newcomer.recv(1)
+
+
+def test_neither_a_handshake_nor_a_call_waits_for_a_look() -> None:
+    looking, over = threading.Event(), threading.Event()
+    waited = []
+
+    def clock() -> float:
+        if threading.current_thread().name == "strangers" and not over.is_set():
+            looking.set()
+            waited.append(over.wait(WAIT))
+        return time.monotonic()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        with watching(listening, clock) as strangers:
+            assert looking.wait(WAIT)
+            strangers.announce()
+            strangers.called("ipv4:127.0.0.1:1")
+            strangers.vouch("ipv4:127.0.0.1:1")
+            over.set()
+    assert waited == [True]
 
 
 @pytest.mark.parametrize(
