@@ -98,8 +98,8 @@ class TcpListener:
                     self._hub.clock.wait(self._is_stopped, _PAUSE_SECONDS)
                 continue
             remote = f"{where[0]}:{where[1]}"
-            self._congestion.ask(connected)
             try:
+                self._congestion.ask(connected)
                 self._begin(_Call(connected_by(connected, self._tls), remote))
             # Reset meanwhile; or there is no thread or no memory for it. The client comes again.
             except (OSError, ValueError, RuntimeError, MemoryError) as error:
