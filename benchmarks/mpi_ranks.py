@@ -44,8 +44,8 @@ def main(way: str, load: str) -> None:
         print(json.dumps(SERVERS[way](comm, plan, rounds)), flush=True)
     else:
         CLIENTS[way](comm, plan, rounds)
-    # Whoever ends stops moving what others still wait for (seen with MPICH 5.0.2: two clients in
-    # ``Waitall``, and rank 0 in ``MPI_Finalize``). streamlink's own ends say goodbye before.
+    # With MPICH 5.0.2 the clients once hung after rank 0 had finished. In a barrier each rank still
+    # makes progress for the others. streamlink's ranks exchange goodbyes instead.
     if way != "streamlink":
         comm.Barrier()
 

@@ -63,6 +63,6 @@ def compare_with_tls(load: Load, pairs: int, peers: Sequence[Peer] = PEERS) -> R
 
 
 def is_met(ratios: dict[str, Comparison]) -> bool:
-    """Tell whether the median reaches the bound against each that was measured."""
+    """Tell whether the median ratio to each measured peer reaches its bound."""
     least = {PLAIN.name: AT_LEAST, RAW.name: AT_LEAST_RAW}
     return all(ratios[name].summary.median >= least[name] for name in least if name in ratios)

@@ -1,4 +1,4 @@
-"""What streamlink does to its connections within one machine, for the raw sockets beside it."""
+"""Congestion control of the raw sockets: on loopback Reno instead of BBR, as in streamlink."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["avoid_pacing"]
 
 
 def avoid_pacing(connected: socket.socket) -> None:
-    """Use Reno within this machine, if the system's choice is BBR: else the bound would be low."""
+    """Select Reno on a loopback connection where BBR is the default: its pacing costs rate."""
     option = getattr(socket, "TCP_CONGESTION", None)
     if option is None or connected.getpeername()[0] != connected.getsockname()[0]:
         return

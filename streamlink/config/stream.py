@@ -51,8 +51,8 @@ class StreamConfig(Settings):
 
     congestion_control: str = Field(default="", pattern=r"^[a-z0-9_-]{0,15}$")
     """Congestion control of this end's TCP connections for streams, such as ``bbr``, where the
-    system offers it to this process; empty: the system's own choice, but within one machine Reno
-    for BBR. It matters at the end that sends. ``sysctl net.ipv4.tcp_allowed_congestion_control``
+    system offers it to this process; empty: the system's default, but on loopback Reno instead of
+    BBR. It matters at the end that sends. ``sysctl net.ipv4.tcp_allowed_congestion_control``
     lists what Linux offers."""
 
     memory_bytes: Size = Field(default=0, ge=0)

@@ -53,7 +53,7 @@ class _Connection:
 
     @property
     def is_stranger(self) -> bool:
-        """Whether it is nobody that was let in, and may stay until it is."""
+        """Whether it belongs to no admitted client, and has not been cut."""
         return not (self.is_known or self.is_cut)
 
     @property
@@ -110,8 +110,8 @@ class Strangers:
 
     def announce(self) -> None:
         """Look at once: somebody has connected, and may be gone before the next look."""
-        # A handshake waits for this. Where they waited for each other's looks, a thousand clients
-        # that came at once timed out, came again, and were all in vain.
+        # gRPC calls this within a handshake, so it must not block. When handshakes waited for each
+        # other's looks, a thousand clients that connected at once timed out, again and again.
         if not self._is_watching or not self._looking.acquire(blocking=False):
             return
         try:
@@ -151,7 +151,7 @@ class Strangers:
             self._early[address] = is_known or self._early.get(address, False)
         files = dict(_sockets())
         gone = self._compare(files)
-        # Those that were cut and are not closed yet are gRPC's to close, and take nobody's place.
+        # A connection that was cut does not count: gRPC closes it, if not always at once.
         strangers = [item for item in self._found.items() if item[1].is_stranger]
         victims = self._victims(strangers, files)
         for name in victims:

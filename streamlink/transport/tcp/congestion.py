@@ -20,7 +20,7 @@ class Congestion:
     """Asks for ``name`` on each connection; where that cannot be had, it says so once.
 
     Args:
-        name: such as ``bbr``; "": whatever the system chooses, but BBR within this machine.
+        name: such as ``bbr``; "": the system's default, but on loopback Reno instead of BBR.
         logger: of this end.
     """
 
@@ -44,15 +44,15 @@ class Congestion:
 
 
 def _avoid_pacing(connected: socket.socket) -> None:
-    """Have nothing paced within this machine.
+    """Select Reno on a loopback connection where BBR is the default.
 
-    BBR sets a timer for every few segments, to keep the queue of a line short. Here is no line, and
-    the timers are much of what a sender does.
+    BBR paces: it sets a timer for every few segments, to keep the bottleneck's queue short.
+    Loopback has no bottleneck, and the timers take a large share of a sender's processor time.
     """
     if _OPTION is None:
         return
     with suppress(OSError):  # such as: the peer has reset it already
-        is_within = connected.getpeername()[0] == connected.getsockname()[0]
+        is_loopback = connected.getpeername()[0] == connected.getsockname()[0]
         chosen = connected.getsockopt(socket.IPPROTO_TCP, _OPTION, _NAME_BYTES)
-        if is_within and chosen.startswith(_PACED):
+        if is_loopback and chosen.startswith(_PACED):
             connected.setsockopt(socket.IPPROTO_TCP, _OPTION, _UNPACED)

@@ -43,7 +43,7 @@ def test_without_a_name_it_is_the_systems(connection: socket.socket) -> None:
 
 @contextmanager
 def within_this_machine(name: str) -> Iterator[socket.socket]:
-    """Yield a connection to this machine, of which the system has chosen ``name``."""
+    """Yield a loopback connection whose congestion control is ``name``, as if by default."""
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as connected:
         try:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
