@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from streamlink.protocol import frames as f
+from streamlink.transport.chunks import CHUNK_HEADER_BYTES
 from streamlink.transport.traffic import WireCount
 from streamlink.transport.wire import TransferWire
 
@@ -35,7 +36,7 @@ def decoder(wire: TransferWire, count: WireCount) -> Callable[[bytes | Apart], f
         if isinstance(raw, bytes):
             count.add(received=len(raw))
             return wire.decode(raw)
-        count.add(received=raw.payload.nbytes)
+        count.add(received=CHUNK_HEADER_BYTES + raw.payload.nbytes)
         views = (raw.payload,) if raw.payload.nbytes else ()
         return wire.chunk(raw.header, raw.digest, views, is_in_place=raw.is_in_place)
 

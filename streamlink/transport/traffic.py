@@ -148,7 +148,7 @@ def _running(stats: StreamStats, now: float) -> Totals:
 
 
 class WireCount:
-    """Bytes of the transfers' gRPC messages, both ways, since the server began."""
+    """Bytes of the transfers' frames, over every carrier, both ways, since the server began."""
 
     def __init__(self) -> None:
         self.sent = self.received = 0
