@@ -145,6 +145,13 @@ class SessionLost(StreamTimeout):
     code = AbortCode.SESSION_LOST
     verb = "did not come back"
 
+    def __str__(self) -> str:
+        # Without stream and bytes, which a session has not.
+        return (
+            f"{self.who} {self.verb} for {self.seconds:.1f} s; if that is normal on this link, "
+            f"raise {self.setting}"
+        )
+
 
 class GoodbyeUnanswered(SessionLost):
     """Our goodbye was not acknowledged within ``reconnect_timeout``."""
