@@ -23,7 +23,7 @@ from streamlink.clock import Clock
 from streamlink.config import LinkConfig, check_bwlimit
 from streamlink.config.bandwidth import NO_LIMIT, BandwidthLimit, Timetable, parse_bwlimit
 from streamlink.protocol.pacing import Pacer
-from streamlink.transport.transfer_pump import PacedLane
+from streamlink.transport.transfer_pump import PacedDirection
 
 __all__ = [
     "BandwidthFacts",
@@ -51,11 +51,11 @@ class Stream(Hashable, Protocol):
     def is_sending(self) -> bool:
         """Whether this end sends the model."""
 
-    def pace(self, lane: PacedLane | None, part_bytes: int, ahead_bytes: int) -> None:
-        """Move only what ``lane`` permits from now on; None: whatever the link carries."""
+    def pace(self, direction: PacedDirection | None, part_bytes: int, ahead_bytes: int) -> None:
+        """Move only what ``direction`` permits from now on; None: whatever the link carries."""
 
     def allow(self, nbytes: int, part_bytes: int, ahead_bytes: int) -> None:
-        """Move ``nbytes`` more; its lane was asked for them."""
+        """Move ``nbytes`` more; its direction was asked for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class BandwidthFacts:
 
 
 class _Direction:
-    """What this process sends, or receives; see ``PacedLane``."""
+    """What this process sends, or receives; see ``PacedDirection``."""
 
     def __init__(self, bandwidth: ProcessBandwidth) -> None:
         self._bandwidth = bandwidth
@@ -157,7 +157,7 @@ class ProcessBandwidth:
                 direction.pace(pump)
 
     def ask(self, pacer: Pacer[Stream], pump: Stream, wanted: int, uncharged: int) -> None:
-        """See ``PacedLane``."""
+        """See ``PacedDirection``."""
         with self._lock:
             if uncharged:
                 pacer.charge(uncharged)
@@ -166,7 +166,7 @@ class ProcessBandwidth:
                 self._changed.notify_all()
 
     def leave(self, direction: _Direction, pump: Stream) -> None:
-        """See ``PacedLane``."""
+        """See ``PacedDirection``."""
         with self._lock:
             direction.pacer.leave(pump)
             direction.streams.discard(pump)

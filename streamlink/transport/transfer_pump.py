@@ -13,14 +13,14 @@ from streamlink.transport.log import log_lag, log_silence
 from streamlink.transport.process_memory import Share
 from streamlink.transport.pump import Pump
 
-__all__ = ["PacedLane", "TransferPump"]
+__all__ = ["PacedDirection", "TransferPump"]
 
 logger = logging.getLogger("streamlink.transport")
 
 S = TypeVar("S", SendStream, ReceiveStream)
 
 
-class PacedLane(Protocol):
+class PacedDirection(Protocol):
     """One direction of this process under its bandwidth limit."""
 
     def ask(self, pump: Any, wanted: int, uncharged: int) -> None:
@@ -35,7 +35,7 @@ class TransferPump(Pump[S]):
 
     _share: Share | None = None  # None: its window is its own
     _dealt = 0
-    _lane: PacedLane | None = None  # None: no bandwidth limit is in force
+    _direction: PacedDirection | None = None  # None: no bandwidth limit is in force
 
     @property
     def stream(self) -> S:
@@ -61,26 +61,26 @@ class TransferPump(Pump[S]):
         """Whether this end sends the model."""
         return isinstance(self._machine, SendStream)
 
-    def pace(self, lane: PacedLane | None, part_bytes: int, ahead_bytes: int) -> None:
-        """Move only what ``lane`` permits from now on; None: whatever the link carries."""
+    def pace(self, direction: PacedDirection | None, part_bytes: int, ahead_bytes: int) -> None:
+        """Move only what ``direction`` permits from now on; None: whatever the link carries."""
         with self.locked() as (machine, _):
-            self._lane = lane
-            machine.pace(part_bytes if lane is not None else 0, ahead_bytes)
+            self._direction = direction
+            machine.pace(part_bytes if direction is not None else 0, ahead_bytes)
 
     def allow(self, nbytes: int, part_bytes: int, ahead_bytes: int) -> None:
-        """Move ``nbytes`` more; its lane was asked for them."""
+        """Move ``nbytes`` more; its direction was asked for them."""
         with self.locked() as (machine, _):
-            if self._lane is not None:
+            if self._direction is not None:
                 machine.pace(part_bytes, ahead_bytes)
                 machine.allow(nbytes)
 
-    def _ask(self, lane: PacedLane) -> None:
+    def _ask(self, direction: PacedDirection) -> None:
         machine = self._machine
         if machine.is_closed:
-            self._lane = None
-            lane.leave(self)
+            self._direction = None
+            direction.leave(self)
         else:
-            lane.ask(self, machine.wanted_bytes, machine.take_uncharged())
+            direction.ask(self, machine.wanted_bytes, machine.take_uncharged())
 
     def hold(self, reason: str, waiting_for: str) -> None:
         """Report to the peer that this end waits for a third party."""
@@ -96,8 +96,8 @@ class TransferPump(Pump[S]):
         # Each frame, each release, and each look at the clocks ends here.
         if self._share is not None:
             self._deal(self._share)
-        if self._lane is not None:
-            self._ask(self._lane)
+        if self._direction is not None:
+            self._ask(self._direction)
         super()._wake()
 
     def _deal(self, share: Share) -> None:

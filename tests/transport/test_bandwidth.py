@@ -12,7 +12,7 @@ import pytest
 from streamlink.config import LinkConfig
 from streamlink.config.bandwidth import NO_LIMIT, BandwidthLimit
 from streamlink.transport.bandwidth import BandwidthFacts, OneBandwidth, ProcessBandwidth
-from streamlink.transport.transfer_pump import PacedLane
+from streamlink.transport.transfer_pump import PacedDirection
 from tests.support.virtual_clock import VirtualClock
 
 TEN_MBIT = 1.25e6
@@ -28,24 +28,24 @@ class Hungry:
     def __init__(self, clock: VirtualClock, wants: int, *, is_sending: bool = True) -> None:
         self.is_sending = is_sending
         self.moved = 0
-        self.lane: PacedLane | None = None
+        self.direction: PacedDirection | None = None
         self.done = clock.event()
         self._wants = wants
 
     def is_paced(self) -> bool:
-        return self.lane is not None
+        return self.direction is not None
 
-    def pace(self, lane: PacedLane | None, part_bytes: int, ahead_bytes: int) -> None:
-        self.lane = lane
-        if lane is not None:
-            lane.ask(self, part_bytes, 0)
+    def pace(self, direction: PacedDirection | None, part_bytes: int, ahead_bytes: int) -> None:
+        self.direction = direction
+        if direction is not None:
+            direction.ask(self, part_bytes, 0)
 
     def allow(self, nbytes: int, part_bytes: int, ahead_bytes: int) -> None:
         self.moved += nbytes
         if self.moved >= self._wants:
             self.done.set()
-        elif self.lane is not None:
-            self.lane.ask(self, part_bytes, 0)
+        elif self.direction is not None:
+            self.direction.ask(self, part_bytes, 0)
 
 
 class Faulty(Hungry):
@@ -117,7 +117,7 @@ def test_the_time_of_day_changes_the_limit_within_a_second(
     assert bandwidth.facts.limit == NO_LIMIT
     clock.event().wait(122)
     assert bandwidth.facts.limit == BandwidthLimit(TEN_MBIT, TEN_MBIT)
-    assert stream.lane is not None
+    assert stream.direction is not None
 
 
 def test_a_stream_that_fails_holds_up_no_other(
@@ -138,9 +138,9 @@ def test_a_stream_that_has_left_is_given_nothing(
     bandwidth.change("10Mbit")
     stream = Hungry(clock, 1 << 60)
     bandwidth.join(stream)
-    assert stream.lane is not None
-    lane, stream.lane = stream.lane, None
-    lane.leave(stream)
+    assert stream.direction is not None
+    direction, stream.direction = stream.direction, None
+    direction.leave(stream)
     clock.event().wait(1)
     moved = stream.moved
     clock.event().wait(5)
