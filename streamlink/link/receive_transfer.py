@@ -1,4 +1,7 @@
-"""Pump → chunks: the receiving direction of one model. Runs in the caller's thread."""
+"""Pump → chunks: the receiving direction of one model.
+
+Its owner calls it. Where the sink never waits, digest and write run in the reader of a call.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Chunks → pump: the sending direction of one model. Runs in the caller's thread."""
+"""Chunks → pump: the sending direction of one model.
+
+Its owner calls it. What it hands to the pump, hashing and encoding, runs in the writer of a call.
+"""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@ CHUNKS_IN_WINDOW = 4
 acknowledged."""
 
 CHUNK_SECONDS = 0.25
-"""A chunk never occupies the link longer than this: slow links keep the smallest."""
+"""A chunk grows no larger than the link carries in this time (seconds). The smallest travels even
+where that takes longer."""
 
 QUEUE_SECONDS = 0.1
 """The window keeps this much delivery time queued beyond two round trips."""

@@ -139,7 +139,7 @@ PLAIN = 0
 
 @dataclass(slots=True, init=False)
 class Chunk:
-    """A piece of the stream: ``nbytes`` logical bytes from ``offset`` on, and how they travel.
+    """A range of the model: ``nbytes`` logical bytes from ``offset`` on, and how they travel.
 
     Credit, acks and resume count logical bytes; only the rate counts ``wire_bytes``.
     """
@@ -157,7 +157,7 @@ class Chunk:
     nbytes: int
     """What the payload decodes to (bytes)."""
     is_intact: bool
-    """What the carrier's hash check found; when False, no field can be trusted."""
+    """Whether its hash was right (``transport/chunks.py``); when False, no field can be trusted."""
     is_in_place: bool
     """Receiver: the payload lies where the sink wants it, in memory that it has lent."""
     hashes: bytes = field(compare=False)

@@ -3,7 +3,7 @@
 Five verbs, and time always comes in by keyword: ``receive``, ``handle_timer``, ``frames_to_send``,
 ``next_event``, ``next_deadline``. What a peer may send in which state is a table (``states``).
 
-A machine has no lock. Its owner holds one around each call, so no two verbs ever run at once.
+A machine has no lock. Its pump holds one around each call, so no two verbs ever run at once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ABORT_SECONDS = 1.0  # how long the abort of a failed machine may take to leave
 
 
 class Observer(Protocol):
-    """A test's hook: it is called for all machines of this process, with the owner's lock held.
+    """A test's hook: it is called for all machines of this process, with the pump's lock held.
 
     It may look at the machine's state and end the process, and must do no more. So a test can kill
     a process in a named state; ``tests/support/kill_points.py`` has the list.

@@ -189,7 +189,7 @@ class ReceiveStream(ChunkReceiver):
         return self._commit is not None
 
     @property
-    def has_piece(self) -> bool:
+    def has_chunk(self) -> bool:
         """Whether the next event is bytes of the model."""
         return bool(self._events) and isinstance(self._events[0], Delivered)
 

@@ -156,10 +156,10 @@ class ChunkReceiver(StreamMachine):
     def admit(self, header: ChunkHeader, *, now: float, channel: int = 0) -> bool:
         """Check a chunk by its header; returns whether its payload may be read into its place.
 
-        For carriers that read a payload apart from its header, and have checked the header's own
-        hash. The place is reserved for that reader until ``receive`` brings the chunk or the
-        channel is lost. False: read it elsewhere, since it is here already, or another channel
-        brings it.
+        For carriers that read a payload apart from its header, and have made sure that the
+        header is as it was sent. The place is reserved for that reader until ``receive`` brings the
+        chunk or the channel is lost. False: read it elsewhere, since it is here already, or another
+        channel brings it.
         """
         on = self._channels.get(channel)
         if (
@@ -270,7 +270,7 @@ class ChunkReceiver(StreamMachine):
         self._peer_waits_for = ""
         is_full = chunks[-1].nbytes == self._chunk_bytes and not self._reassembly.has_gap
         self._acks.delivered(len(chunks), is_full=is_full, now=now)
-        # Arrivals do not restart it: a reader that consumes nothing is not excused by more bytes.
+        # Arrivals do not restart it: a sink that consumes nothing is not excused by more bytes.
         if not self._timers.is_running(READ_TIMER):
             self._restart_read_timer(now)
         self._watch_sender(now, is_progress=True)
@@ -309,5 +309,5 @@ class ChunkReceiver(StreamMachine):
         received = self._reassembly.received
         if received == self.opened.brings.stop:
             return self._finish is None
-        # Without credit the sender must not send: then the reader's own timer bounds the wait.
+        # Without credit the sender must not send: then ``streaming_read_timeout`` bounds the wait.
         return self._credit.limit > received

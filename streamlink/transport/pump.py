@@ -152,7 +152,7 @@ class Pump(Generic[M]):
                 self._wake()
             # Without the lock: this may hash and copy a whole chunk, and the writer has acks to
             # send.
-            self._take_pieces()
+            self._take_chunks()
 
     def read(self, raws: Iterable[R], call: int, decode: Callable[[R], Frame]) -> bool:
         """Feed the machine with what ``decode`` makes of ``raws``, until they or the call end.
@@ -330,7 +330,7 @@ class Pump(Generic[M]):
     def _refill(self, call: int) -> None:
         """Called by a writer, without the lock, when it may ask for more to send."""
 
-    def _take_pieces(self) -> None:
+    def _take_chunks(self) -> None:
         """Called by the reader, without the lock, after each frame."""
 
     def _note_idle(self) -> None:

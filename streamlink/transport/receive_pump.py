@@ -55,7 +55,7 @@ class ReceivePump(LendingPump):
         try:
             with self._lock:
                 self._take = take
-            self._take_pieces()  # those that came before
+            self._take_chunks()  # those that came before
             return self._wait_news()
         finally:
             with self._lock:
@@ -92,7 +92,7 @@ class ReceivePump(LendingPump):
                 if self._take_error is not None:
                     raise self._take_error
                 # Pieces are left to the taker: one that the owner took would be out of order.
-                event = None if machine.has_piece else machine.next_event()
+                event = None if machine.has_chunk else machine.next_event()
             if isinstance(event, Failed):
                 raise to_raise(event.error)
             if event is not None:
@@ -100,20 +100,20 @@ class ReceivePump(LendingPump):
             if machine.is_closed:
                 raise _why_closed(machine)
 
-    def _take_pieces(self) -> None:
+    def _take_chunks(self) -> None:
         # Without the lock, since most streams have no ``take``. One that is set just now misses
         # nothing: ``fill`` takes what came before.
         if self._take is None:
             return
-        while (piece := self._next_piece()) is not None:
-            take, event = piece
+        while (taken := self._next_chunk()) is not None:
+            take, event = taken
             try:
                 chunk = event.chunk
                 self._settle(chunk)
                 take(chunk if chunk.encoding == PLAIN else self._decoded(chunk))
                 self.release(chunk.nbytes)
             except BaseException as error:
-                # Kept for the owner in ``fill``: ``_next_piece`` wakes it, and ends this loop.
+                # Kept for the owner in ``fill``: ``_next_chunk`` wakes it, and ends this loop.
                 with self._lock:
                     self._take_error = error
 
@@ -125,14 +125,14 @@ class ReceivePump(LendingPump):
         )
         return Chunk(chunk.sequence, chunk.offset, plain)
 
-    def _next_piece(self) -> tuple[Take, Delivered] | None:
+    def _next_chunk(self) -> tuple[Take, Delivered] | None:
         me = threading.get_ident()
         with self._lock:
             if self._taker not in (0, me):
                 return None  # the reader of the previous call also takes what this call brings
-            # Until no piece is left, not for each: a second taker in between would break the order.
+            # Until no chunk is left, not for each: a second taker in between would break the order.
             self._taker = me
-            if self._take is not None and self._take_error is None and self._machine.has_piece:
+            if self._take is not None and self._take_error is None and self._machine.has_chunk:
                 event = self._machine.next_event()
                 assert isinstance(event, Delivered)
                 return self._take, event
@@ -144,7 +144,7 @@ class ReceivePump(LendingPump):
     def _owner_has_work(self) -> bool:
         if self._take is None:
             return self._machine.has_events
-        is_news = self._machine.has_events and not self._machine.has_piece
+        is_news = self._machine.has_events and not self._machine.has_chunk
         return is_news or self._take_error is not None
 
     def accept(self, *, wants_spec: bool) -> None:

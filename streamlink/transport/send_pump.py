@@ -79,7 +79,7 @@ class SendPump(TransferPump[SendStream]):
     def pull(self, supply: Supply, hash_all: HashAll | None = None) -> None:
         """Let the writer pull from ``supply(offset, nbytes)`` and wait until all is written.
 
-        ``hash_all`` sees all that comes, once and in order.
+        ``hash_all`` sees all that is supplied, range by range; after a resume some of it again.
 
         Raises:
             StreamlinkError: the stream has failed.

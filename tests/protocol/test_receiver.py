@@ -476,9 +476,9 @@ def test_a_base_is_accepted_on_every_channel_and_only_one_that_was_offered() -> 
 
 def test_an_owner_can_see_that_bytes_come_next() -> None:
     receiver = streaming_receiver()
-    assert not receiver.has_piece
+    assert not receiver.has_chunk
     fed(receiver, a_chunk(0))
-    assert receiver.has_piece
+    assert receiver.has_chunk
 
 
 def test_an_encoding_may_say_all_without_a_payload() -> None:
