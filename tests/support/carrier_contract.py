@@ -80,6 +80,7 @@ class Line:
         self._dial = dial
         self._dialers: list[Dialer] = []
         self.is_offering = False
+        self._open_data: Callable[[DataSession], ProvableCarrier | None] | None = None
         self.offered: list[ProvableCarrier] = []
         self.offered_calls: list[ClientCall] = []
         self.fallback_calls: list[ClientCall] = []
@@ -126,6 +127,7 @@ class Line:
 
         line = cls(listen, dial, config)
         line.is_offering = True
+        line._open_data = lambda session: open_data(line.hub, line.hub.data_ports, session)
         return line
 
     def check_no_fallback(self) -> None:
@@ -146,6 +148,14 @@ class Line:
         near = dialer.connect(lambda session, request: session.reply(request))
         (far,) = [each for each in self.hub.sessions if each.peer_name == name]
         return dialer, near, far
+
+    def another(self, near: Session) -> ProvableCarrier:
+        """Return one more carrier of streams alone for a session; the caller closes it."""
+        assert self._open_data is not None, "only a line that offers such a carrier has more"
+        key = self.hub.data_key(near.session_id)
+        carrier = self._open_data(DataSession(near.session_id, self.hub.epoch, key))
+        assert carrier is not None
+        return carrier
 
     def close(self) -> None:
         """End all."""
@@ -392,6 +402,22 @@ class DataCarrierContract:
         dialer.carriers.data.close()
         call = ClientCall(pump_of(model), TransferWire(99))
         assert dialer.carriers.data.carry(call) is CallEnd.BROKEN
+
+    def test_a_server_that_stopped_takes_no_stream(self, line: Line) -> None:
+        dialer, near, _ = line.joined()
+        if line.is_offering:
+            assert line.offered[-1].prove(WAIT) == ""
+        # Not the session's own, which its dialer closes at the end of the session.
+        another = line.another(near) if line.is_offering else None
+        line.hub.close()
+        model = ReceiveTransfer(
+            near.config, stream_id=99, peer_name="hub", name="model", clock=running_time
+        )
+        call = ClientCall(pump_of(model), TransferWire(99), first=(Attach(near.session_id, 99),))
+        assert (another or dialer.carriers.data).carry(call) is CallEnd.BROKEN
+        if another is not None:
+            assert another.prove(1.0), "nobody listens there"
+            another.close()
 
     def test_no_call_is_left_when_a_client_has_closed(self, line: Line) -> None:
         dialer, near, far = line.joined()
