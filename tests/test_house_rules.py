@@ -183,7 +183,8 @@ def test_the_design_page_has_a_place_for_each_module(part: str) -> None:
         for path in (PACKAGE / part).rglob("*.py")
         if path.name != "__init__.py" and path.parent.name not in packages
     }
-    assert not modules - {name.rpartition("/")[2] for name in named}
+    missing = modules - {name.rpartition("/")[2] for name in named}
+    assert not missing, f"give them a place in docs/design.md: {sorted(missing)}"
 
 
 def test_tests_use_public_names_and_patch_nothing_of_ours() -> None:

@@ -271,7 +271,7 @@ def socket_carrier(monkeypatch: pytest.MonkeyPatch) -> None:
     ("where", "why"),
     [
         *(
-            (each, "write CARRIER://WHERE.*memory, tcp, socket")
+            (each, f"write CARRIER://WHERE.*{', '.join([*DATA_CARRIERS, 'socket'])}")
             for each in ("pigeon://roof", "memory")
         ),
         ("socket://127.0.0.1", "not of the form HOST:PORT"),
