@@ -9,6 +9,7 @@ too: what is kept counts until what it ran is changed, or ``--since`` a commit. 
 
 from __future__ import annotations
 
+import tempfile
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -28,6 +29,7 @@ from benchmarks.integrations.series import (
     run_series,
     tell,
 )
+from benchmarks.integrations.sides import is_in_memory
 from streamlink.config import parse_size
 
 MB, GB = 1_000_000, 1_000_000_000
@@ -48,7 +50,7 @@ def series_of(framework: str, size: int, arrays: int, clients: int, runs: int) -
     # What the settings of a process bring shows with smaller models, and they are run sooner.
     lines = [line for line in lines_of(framework) if line != "tuned" or size <= 1 * GB]
     return Series(tuple(Case(framework, size, arrays, line, clients, rounds=2) for line in lines),
-                  1 if clients == 1 else runs)  # fmt: skip
+                  runs)  # fmt: skip
 
 
 def main(
@@ -79,6 +81,9 @@ def main(
     if plan:
         _print_plan(series, read(path), here)
         return
+    if not table and is_in_memory(Path(tempfile.gettempdir())):
+        # Spools and stores lie there: in memory that nobody counts, they would flatter a side.
+        raise typer.BadParameter(f"{tempfile.gettempdir()} is in memory; set TMPDIR to a disk")
     limits = Limits(parse_size(limit) if limit else None, timeout)
     results = (
         read(path) if table else run_series(series, path, partial(measure, limits=limits), here)

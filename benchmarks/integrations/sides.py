@@ -20,9 +20,18 @@ import psutil
 from benchmarks.integrations.cases import Memory
 from benchmarks.processes import Watching
 
-__all__ = ["Look", "Sides", "processes_of", "pss"]
+__all__ = ["Look", "Sides", "is_in_memory", "processes_of", "pss"]
 
 _SHM = Path("/dev/shm")
+
+
+def is_in_memory(folder: Path) -> bool:
+    """Tell whether files in ``folder`` lie in memory, as on a tmpfs: no process has their pages."""
+    path = folder.resolve()
+    mounts = {Path(each.mountpoint): each.fstype for each in psutil.disk_partitions(all=True)}
+    # The innermost mount; of several at one place, psutil lists the one that is seen last.
+    at = next((each for each in (path, *path.parents) if each in mounts), None)
+    return at is not None and mounts[at] in ("tmpfs", "ramfs")
 
 
 @dataclass(frozen=True)
