@@ -68,7 +68,7 @@ def _move(server: Server, model: Bytes, answers: dict[str, Bytes]) -> None:
     """Send the model to each, and check what comes back."""
     asked = [
         peer.ask("back", {"w": model}, into={"w": answers[peer.name]}, timeout=_MOVE_SECONDS)
-        for peer in server.peers
+        for peer in server.peers()
         if peer.name in answers
     ]
     for each in asked:

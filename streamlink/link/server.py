@@ -188,9 +188,8 @@ class Server:
                 return loopback + address.removeprefix(everywhere)
         return address
 
-    @property
     def peers(self) -> list[Peer]:
-        """The clients with an open session, ordered by name."""
+        """Return the clients with an open session, ordered by name."""
         with self._changed:
             here = [peer for peer in self._peers.values() if peer.is_here]
         return sorted(here, key=lambda peer: peer.name)
@@ -251,7 +250,7 @@ class Server:
                 f"({', '.join(sorted(here)) or 'none'}); start the others, raise "
                 "wait_for_clients_seconds or lower min_clients"
             )
-        return self.peers
+        return self.peers()
 
     def wait_for_peer(
         self,

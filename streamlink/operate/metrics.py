@@ -81,7 +81,7 @@ class MetricsCollector:
         yield self._stalls(core, totals)
         if isinstance(self._of, Server):
             clients = core.GaugeMetricFamily("streamlink_clients", "Connected clients")
-            clients.add_metric((), len(self._of.peers))
+            clients.add_metric((), len(self._of.peers()))
             yield clients
         if self._job is not None:
             yield from self._rounds(core, self._job)

@@ -196,7 +196,7 @@ class JobOperator:
         """Return the status of the job and its clients."""
         totals, rates = self._rates.now()
         state = self._job.state()
-        peers = self._server.peers
+        peers = self._server.peers()
         progress = {each.peer_name: each for each in self._job.client_progress()}
         clients = [
             self._client(peer.name, peer, progress.get(peer.name), totals, rates) for peer in peers

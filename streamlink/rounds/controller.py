@@ -362,7 +362,7 @@ class ScatterAndGather:
         """
         if self._server.is_barred(client):
             return False
-        here = [peer.name for peer in self._server.peers]
+        here = [peer.name for peer in self._server.peers()]
         if client not in here and client not in self.state().lost:
             connected = ", ".join(here) or "none"
             raise RoundError(f"no client {client!r} is or was connected; connected: {connected}")
@@ -413,7 +413,7 @@ class ScatterAndGather:
 
     def _run_round(self, number: int, is_last: bool) -> RoundReport:
         recovered = self._recover()
-        here, arrived = self._server.peers, [each.peer_name for each in recovered]
+        here, arrived = self._server.peers(), [each.peer_name for each in recovered]
         chosen = self._chosen(number, {*arrived, *(peer.name for peer in here)})
         peers = self._quorum(number, here, chosen, arrived)
         # Before any is asked: a restarted server waits for the clients of this round by name.

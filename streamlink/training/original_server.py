@@ -110,7 +110,7 @@ class OriginalRounds:
         return report
 
     def _peers(self) -> list[Peer]:
-        peers = self._server.peers
+        peers = self._server.peers()
         if len(peers) < self._rules.min_clients:
             raise RoundError(
                 f"{len(peers)} of {self._rules.min_clients} clients are connected; the original "

@@ -96,4 +96,4 @@ def test_a_client_interrupted_while_it_starts_a_thread_leaves_no_session(
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):  # and nothing that closing it met
         federation.link("site-1")
-    until(lambda: not federation.server.peers)  # one that is lost would be waited for longer
+    until(lambda: not federation.server.peers())  # one that is lost would be waited for longer

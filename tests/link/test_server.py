@@ -27,7 +27,7 @@ def test_peers_are_listed_by_name(federation: Federation) -> None:
     for name in ("zoe", "adam", "mia"):
         federation.link(name)
         federation.peer(name)
-    assert [peer.name for peer in federation.server.peers] == ["adam", "mia", "zoe"]
+    assert [peer.name for peer in federation.server.peers()] == ["adam", "mia", "zoe"]
     assert [peer.name for peer in federation.server.wait_for_peers(2, WAIT)] == [
         "adam",
         "mia",

@@ -281,7 +281,7 @@ def test_a_client_whose_work_is_no_executor_never_connects(work: Any, words: str
     with Federation() as federation:
         with pytest.raises(TypeError, match=words):
             Client(federation.address, "site-1", work)
-        assert federation.server.peers == []
+        assert federation.server.peers() == []
 
 
 @pytest.mark.parametrize("gather", ["lockstep", "spool"])

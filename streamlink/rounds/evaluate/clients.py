@@ -83,7 +83,7 @@ class ClientEvaluation:
         return [_progress_of(each) for each in list(self._exchanges)]
 
     def _ask(self, attempt: Attempt, model: SharedModel) -> None:
-        for peer in self._server.peers:
+        for peer in self._server.peers():
             self._exchanges.append(self._ask_one(peer, attempt, model))
         asked = ", ".join(each.peer_name for each in self._exchanges)
         logger.info("%s: its model is evaluated by %s", attempt, asked or "nobody")

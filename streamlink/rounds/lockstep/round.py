@@ -78,7 +78,7 @@ class Lockstep:
         while True:
             here = {
                 peer.name: peer
-                for peer in self._server.peers
+                for peer in self._server.peers()
                 if chosen is None or peer.name in chosen
             }
             peers = [here[name] for name in rule.begin(here)]

@@ -210,7 +210,7 @@ class SpooledRound:
 
     def _ask_those_back(self, source: ModelSource, spool: Spool, rule: SpoolRule) -> None:
         away = rule.away(now=self._clock())
-        for peer in self._server.peers:
+        for peer in self._server.peers():
             # A session that has just ended is still in the list.
             if peer.name in away and not peer.is_lost:
                 logger.info("%s: %s is connected, and is asked again", self._attempt, peer.name)

@@ -28,7 +28,7 @@ def test_heartbeats_keep_an_idle_session_alive() -> None:
     with VirtualJob() as job:
         client = job.site(0)
         assert not client.wait(HOUR / 2)  # and nothing was said but heartbeats
-        assert [peer.is_here for peer in job.server.peers] == [True]
+        assert [peer.is_here for peer in job.server.peers()] == [True]
 
 
 def test_work_that_reports_progress_outlives_the_stage_processing() -> None:

@@ -91,4 +91,4 @@ def test_a_client_that_comes_back_gets_a_place_while_its_lost_session_still_has_
             federation.link("a", config=SMALL, dial=cable)
             federation.peer("a")
             cable.pull()
-            until(lambda: federation.server.peers[0].is_disconnected)
+            until(lambda: federation.server.peers()[0].is_disconnected)

@@ -77,7 +77,7 @@ def test_a_second_client_of_a_name_is_refused_in_words(federation: Federation) -
     assert "either another process runs as 'site-1'" in told.reason
     assert "still waits for the process before this one" in told.reason
     assert "a client named 'site-1' is already connected; names must be unique" in told.reason
-    assert [peer.name for peer in federation.server.peers] == ["site-1"]
+    assert [peer.name for peer in federation.server.peers()] == ["site-1"]
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "x" * 129, "bell\x07"])
@@ -130,7 +130,7 @@ def test_sizes_too_small_to_agree_on_are_refused_in_words(
 def test_a_client_that_never_says_hello_takes_no_place(federation: Federation) -> None:
     told = answer_to(federation, f.Heartbeat(1))
     assert "sent heartbeat while session is in state AWAITING_HELLO" in told.reason
-    assert federation.server.peers == []
+    assert federation.server.peers() == []
 
 
 def test_nobody_there_is_named_within_the_connect_timeout() -> None:

@@ -285,7 +285,7 @@ def test_a_dismissed_client_ends_alone(federation: Federation) -> None:
     federation.peer("site-0").dismiss("not today")
     assert links[0].wait(60)
     federation.wait_left("site-0")
-    assert [peer.name for peer in federation.server.peers] == ["site-1"]
+    assert [peer.name for peer in federation.server.peers()] == ["site-1"]
 
 
 def test_clients_that_do_not_come_are_counted(federation: Federation) -> None:

@@ -140,7 +140,7 @@ def test_a_client_is_told_why_it_is_not_believed(
     )
     bare = authority.site(token=None)
     assert "'site-1' brought none" in refused(lambda: federation.link("site-1", config=bare))
-    assert federation.server.peers == []
+    assert federation.server.peers() == []
     assert "refused 'site-2' at ipv4:127.0.0.1:" in caplog.text
 
 
@@ -178,7 +178,7 @@ def test_who_cannot_come_through_tls_is_told_what_to_look_at(
     with ThreadPoolExecutor(len(cases)) as pool:
         for case in [pool.submit(told, *each) for each in cases.values()]:
             case.result(WAIT)
-    assert federation.server.peers == []
+    assert federation.server.peers() == []
 
 
 def test_who_speaks_tls_to_a_server_of_plain_text_is_told_so(authority: Authority) -> None:
