@@ -137,6 +137,22 @@ def test_many_peers_are_asked_at_once(asked: Asked) -> None:
     assert [answer["w"][-1] for answer in answers] == [1, 2, 3, 4, 5]
 
 
+def test_many_peers_answer_into_one_receiver_that_makes_room_for_each(asked: Asked) -> None:
+    lock, made = threading.Lock(), list[dict[str, Array]]()
+
+    def into(spec: ModelSpec) -> ArrayModel:
+        room = {each.name: np.zeros(each.shape, np.float32) for each in spec.tensors}
+        with lock:  # answers of several clients may come at the same time
+            made.append(room)
+        return ArrayModel(room)
+
+    peers = [asked.peer(add_one, f"site-{n}") for n in range(5)]
+    all_done = [peer.ask("add", arrays(n, LARGE), into=into) for n, peer in enumerate(peers)]
+    for done in all_done:
+        done.result(WAIT)
+    assert sorted(room["w"][-1] for room in made) == [1, 2, 3, 4, 5]
+
+
 def test_an_answer_with_too_many_facts_is_refused_before_its_model_goes(asked: Asked) -> None:
     def serve(assignment: Assignment) -> None:
         with pytest.raises(LocalProtocolError, match="takes 1024"):
