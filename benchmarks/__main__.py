@@ -31,6 +31,7 @@ from benchmarks import (
     probes,
     sessions,
     shapes,
+    shipped,
     slow,
     soak,
     sockets,
@@ -65,6 +66,7 @@ PROGRAMS: dict[str, Callable[..., Result]] = {
     "sessions": sessions.run,
     "soak": soak.run,
     "peers": peers.run,
+    "shipped": shipped.run,
     "probe": probes.run,
     "differences": differences.run,
     "chunk": chunk.run,
@@ -78,6 +80,7 @@ LEFT_OUT = (
     "soak",
     "finetune",
     "peers",
+    "shipped",
     "probe",
     "differences",
     "chunk",
@@ -114,6 +117,7 @@ class What(StrEnum):
     sessions = "sessions"
     soak = "soak"
     peers = "peers"
+    shipped = "shipped"
     probe = "probe"
     differences = "differences"
     chunk = "chunk"
