@@ -8,7 +8,7 @@ from benchmarks.stats import Result
 
 __all__ = ["crowded", "run"]
 
-MB, MIB = 10**6, 1 << 20
+GB, MB, MIB = 10**9, 10**6, 1 << 20
 
 
 def run(quick: bool) -> Result:
@@ -20,7 +20,8 @@ def run(quick: bool) -> Result:
         name="crowd",
         claim=f"{clients} clients finish a round in lockstep, their mean is exact, and the server "
         "stays under base + peak_bytes",
-        columns=("clients", "model, MB", "round, s", "server, MiB", "peak_bytes, MiB"),
+        columns=("clients", "model, MB", "round, s", "server, MiB", "peak_bytes, MiB",
+                 "server's CPU, s per GB of wire"),
         rows=(
             (
                 str(clients),
@@ -28,11 +29,12 @@ def run(quick: bool) -> Result:
                 f"{ran.seconds:.1f}",
                 f"{ran.server.over_base_bytes / MIB:.0f}",
                 f"{ran.peak_bytes / MIB:.0f}",
+                f"{ran.server.cpu_seconds / (2 * clients * job.layout.nbytes / GB):.2f}",
             ),
         ),
         facts={"job": job.as_json(), "ran": ran.as_json()},
         met=None if quick else is_met(ran, clients),
-    )
+    )  # fmt: skip
 
 
 def crowded(clients: int, layout: Layout) -> Job:
