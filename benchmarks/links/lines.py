@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 __all__ = ["LOOPBACK", "Kind", "Line", "Passed", "Stalls", "Way", "parse_line"]
 
-Kind = Literal["loopback", "relay", "emulated"]
-EXAMPLE = "100Mbit,50ms or 200KiB,loss=0.1%,jitter=5ms,stall=1s/10s"
+Kind = Literal["loopback", "relay", "emulated", "shaped"]
+EXAMPLE = "100Mbit,50ms or up=20Mbit,down=100Mbit or 200KiB,jitter=5ms,stall=1s/10s or 1Gbit,tbf"
 
 _RATES = {
     "bit": 1.0,
@@ -74,6 +74,8 @@ class Line:
     down: Way = field(default_factory=Way)
     seed: int = 0
     """Of losses and jitter."""
+    is_shaped: bool = False
+    """The kernel limits it, with tbf."""
 
     @property
     def ways(self) -> tuple[Way, Way]:
@@ -83,6 +85,8 @@ class Line:
     @property
     def kind(self) -> Kind:
         """What it is made of; see ``places``."""
+        if self.is_shaped:
+            return "shaped"
         if any(way.loss for way in self.ways):
             return "emulated"
         return "loopback" if self.ways == (Way(), Way()) else "relay"
@@ -133,10 +137,12 @@ LOOPBACK = Line("loopback")
 
 
 def parse_line(text: str) -> Line:
-    """Return the line that a person wrote: alike in both directions, its name is the text.
+    """Return the line that a person wrote; its name is the text.
 
-    Words are separated by commas: a rate (``100Mbit``: bits per second, ``200KiB``: bytes), the
-    round trip (``50ms``), ``loss=0.1%``, ``jitter=5ms``, ``stall=1s/10s`` (one second in ten).
+    Words are separated by commas: a rate (``100Mbit``: bits per second, ``200KiB``: bytes), or one
+    for each direction (``up=20Mbit,down=100Mbit``; up is from the end that dials); the round trip
+    (``50ms``), ``loss=0.1%``, ``jitter=5ms``, ``stall=1s/10s`` (one second in ten). ``tbf``: the
+    kernel limits the rate, and not a process.
 
     Raises:
         ValueError: a word is none of these.
@@ -149,18 +155,24 @@ def parse_line(text: str) -> Line:
         if name in found:
             raise ValueError(f"the line {text!r} has two of {name!r}; an example: {EXAMPLE}")
         found[name] = value
-    way = Way(**found)
-    return Line(text, way, way)
+    rate, is_shaped = found.pop("rate", None), found.pop("tbf", False)
+    rates = [found.pop(way, rate) for way in ("up", "down")]
+    up, down = (Way(rate=each, **found) for each in rates)
+    return Line(text, up, down, is_shaped=is_shaped)
 
 
 def _word(word: str, text: str) -> tuple[str, Any]:
     name, has_name, value = word.partition("=")
     try:
+        if word == "tbf":
+            return "tbf", True
         if not has_name:
             if (span := _quantity(word, _SPANS)) is not None:
                 return "delay", span / 2
             if (rate := _quantity(word.removesuffix("/s"), _RATES)) is not None:
                 return "rate", rate
+        elif name in ("up", "down") and (rate := _quantity(value, _RATES)) is not None:
+            return name, rate
         elif name == "loss" and value.endswith("%"):
             return "loss", float(value[:-1]) / 100
         elif name == "jitter" and (span := _quantity(value, _SPANS)) is not None:

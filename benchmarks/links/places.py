@@ -6,6 +6,8 @@
   TCP carries, without headers.
 - *emulated*: TCP from end to end through two namespaces (``benchmarks.longline``), with losses.
   Needs root; IP packets are counted, those that are lost too.
+- *shaped*: two namespaces whose rate the kernel limits (``shaped``), without delay or losses. Needs
+  root; Ethernet frames are counted.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any, Protocol, Self
 from benchmarks.closing import Closing
 from benchmarks.links.lines import Kind, Line, Passed
 from benchmarks.links.loopback import Loopback, why_no_loopback
+from benchmarks.links.shaped import ShapedPlace, why_not_shaped
 from benchmarks.longline import bottleneck, roads
 from benchmarks.longline.namespace import why_not
 from benchmarks.processes import Worker
@@ -27,6 +30,7 @@ COUNTED: dict[Kind, str] = {
     "loopback": "IP packets and their headers",
     "relay": "what TCP carries, without headers",
     "emulated": "IP packets and their headers, lost ones too",
+    "shaped": "Ethernet frames and their headers",
 }
 
 
@@ -74,6 +78,10 @@ def opened(line: Line) -> Place:
         return RelayedPlace(line)
     if line.kind == "loopback":
         return BarePlace() if why_no_loopback() else Loopback()
+    if line.kind == "shaped":
+        if why := why_not_shaped():
+            raise OSError(f"the line {line}: {why}")
+        return ShapedPlace(line)
     if why := why_not():
         raise OSError(f"the line {line} has losses: {why}")
     return EmulatedPlace(line)

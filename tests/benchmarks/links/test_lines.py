@@ -36,16 +36,25 @@ def test_what_is_no_line_is_refused_with_itself_and_an_example(text: str) -> Non
         ("10Mbit", "relay"),
         ("5ms", "relay"),
         ("1Mbit,loss=1%", "emulated"),
+        ("1Mbit,tbf", "shaped"),
     ],
 )
 def test_what_a_line_is_made_of_follows_from_what_it_does(text: str, kind: str) -> None:
     assert parse_line(text).kind == kind
 
 
-@pytest.mark.parametrize("text", ["loopback", "10Mbit,30ms,loss=0.1%", "2MiB,stall=1s/5s"])
+@pytest.mark.parametrize(
+    "text", ["loopback", "10Mbit,30ms,loss=0.1%", "2MiB,stall=1s/5s", "up=1Mbit,down=9Mbit,tbf"]
+)
 def test_a_line_survives_its_json(text: str) -> None:
     line = parse_line(text)
     assert Line.from_json(line.as_json()) == line
+
+
+def test_a_rate_may_be_written_for_each_direction() -> None:
+    line = parse_line("up=20Mbit,down=100Mbit,30ms")
+    assert line.ways == (Way(rate=20e6, delay=0.015), Way(rate=100e6, delay=0.015))
+    assert parse_line("1Mbit,up=2Mbit").ways == (Way(rate=2e6), Way(rate=1e6))
 
 
 def test_directions_may_differ() -> None:
