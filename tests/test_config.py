@@ -328,7 +328,7 @@ def test_a_share_pays_for_the_window_that_it_gives(
 
 def test_a_share_gives_no_more_than_the_window() -> None:
     config = StreamConfig()
-    assert config.window_within(1 << 30) == config.window_bytes
+    assert config.window_within(1 << 30) == config.longest_window_bytes
 
 
 def test_what_each_client_needs_is_two_good_streams_and_a_little_for_every_other() -> None:

@@ -14,6 +14,10 @@ __all__ = ["MAX_LANES", "StreamConfig"]
 MAX_LANES = 16
 """The highest value of ``max_lanes``."""
 
+LONG_WINDOW_BYTES = 32 * MiB
+"""By how much a long and fast line may make a window larger: the default one then fills 1 Gbit/s at
+300 ms, with a quarter of it on its way back as credit."""
+
 
 class StreamConfig(Settings):
     """The sizes of chunks and windows."""
@@ -25,8 +29,14 @@ class StreamConfig(Settings):
     """Chunk size at the start of a stream (bytes); it grows up to ``chunk_bytes`` with the rate."""
 
     window_bytes: Size = Field(default=16 * MiB, ge=8 * KiB)
-    """Most bytes of one stream that are sent but not consumed (bytes). Price: this much memory at
-    each end."""
+    """Most bytes of one stream that are sent but not consumed (bytes); unset, more on a long and
+    fast line (``long_bytes``). Price: this much memory at each end."""
+
+    long_bytes: Size = Field(default=64 * MiB, ge=0)
+    """Most memory that windows of this process take, all streams together, beyond ``window_bytes``
+    each (bytes); 0: none. A stream takes up to 32 MiB of it where its line is so long and fast that
+    ``window_bytes`` does not fill it. Without effect where ``window_bytes`` is set, and inside
+    ``memory_bytes`` where that is set. Price: this much memory at an end with such lines."""
 
     initial_window_bytes: Size = Field(default=1 * MiB, ge=4 * KiB)
     """Window at the start of a stream (bytes); it grows up to ``window_bytes`` with the rate and
@@ -158,8 +168,22 @@ class StreamConfig(Settings):
         return min(self.min_chunk_bytes, self.chunk_bytes)
 
     @property
+    def longest_window_bytes(self) -> int:
+        """The largest window that a long and fast line may have (bytes)."""
+        # Whoever sets a window knows what may be in flight.
+        follows = self.long_bytes > 0 and "window_bytes" not in self.model_fields_set
+        return self.window_bytes + (LONG_WINDOW_BYTES if follows else 0)
+
+    @property
+    def extra_bytes(self) -> int:
+        """What the windows of a process may take beyond ``window_bytes`` each (bytes)."""
+        return self.long_bytes if self.longest_window_bytes > self.window_bytes else 0
+
+    @property
     def stream_bytes(self) -> int:
         """The most memory of one stream at one end (bytes): its window and four chunks.
+
+        What it has of ``long_bytes`` is counted once for the process.
 
         The four: one being serialized, one inside the carrier, one being read, one being consumed.
         With encodings two more: one that is encoded, or decoded, beside its other form, and its
@@ -185,8 +209,8 @@ class StreamConfig(Settings):
         """Return the largest window that ``nbytes`` of ``memory_bytes`` pay for (bytes)."""
         whole = nbytes - self._copies * self.chunk_bytes
         if whole >= 4 * self.chunk_bytes:
-            return min(whole, self.window_bytes)
-        return min(4 * (nbytes // (4 + self._copies)), self.window_bytes)
+            return min(whole, self.longest_window_bytes)
+        return min(4 * (nbytes // (4 + self._copies)), self.longest_window_bytes)
 
     @property
     def least_stream_bytes(self) -> int:

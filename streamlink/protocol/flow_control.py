@@ -35,7 +35,29 @@ where that takes longer."""
 QUEUE_SECONDS = 0.1
 """The window keeps this much delivery time queued beyond two round trips."""
 
+LONG_MARGIN = 1.5
+"""Where that is more than ``window_bytes``, the window is so many times what the line itself holds:
+a quarter of it is credit on its way back, and acks are delayed."""
+
 _SAMPLES = 16
+
+
+def window_for(config: StreamConfig, rate: float, round_trip: float) -> int:
+    """Return the window that a line needs (bytes).
+
+    On most lines it has room for a queue. Where the line holds more than ``window_bytes`` by
+    itself, it has what that takes; a queue alone never makes it larger than that.
+
+    Args:
+        config: how large it may be.
+        rate: what the line delivers (bytes per second).
+        round_trip: the shortest that was seen (seconds); infinity: none was.
+    """
+    if not rate:
+        return 0
+    usual = min(rate * (2 * round_trip + QUEUE_SECONDS), config.window_bytes)
+    needed = min(LONG_MARGIN * rate * round_trip, config.longest_window_bytes)
+    return int(max(usual, needed))
 
 
 class SendWindow:
@@ -61,7 +83,7 @@ class SendWindow:
         self.largest = chunk_bytes
         self._ack_wait = ack_wait
         self._first_window = max(config.initial_window_bytes, self._smallest)
-        self._max_window = config.window_bytes
+        self._config = config
         # End, time sent, what was received by then, and whether nothing else was in flight.
         self._unacked: deque[tuple[int, float, int, bool]] = deque()
         self._rates: deque[float] = deque(maxlen=_SAMPLES)
@@ -70,9 +92,9 @@ class SendWindow:
         self.round_trip = float("inf")
         self.rate = 0.0
         self.chunk_bytes = self._smallest
-        self.wanted_bytes = self.window_bytes = min(self._first_window, self._max_window)
+        self.wanted_bytes = self.window_bytes = min(self._first_window, config.window_bytes)
         """What the link has room for, and what of it may be used."""
-        self._cap = self._max_window
+        self._cap = config.window_bytes
         self._part = chunk_bytes
 
     def pace(self, part_bytes: int) -> None:
@@ -163,8 +185,8 @@ class SendWindow:
         return min(self.largest if wanted >= self.largest else size, self._part)
 
     def _window_for(self, rate: float) -> int:
-        wanted = int(rate * (2 * self.round_trip + QUEUE_SECONDS))
-        return max(min(wanted, self._max_window), min(self._first_window, self._max_window))
+        least = min(self._first_window, self._config.window_bytes)
+        return max(least, window_for(self._config, rate, self.round_trip))
 
 
 # --- the receiver's side ---------------------------------------------------------------------

@@ -113,6 +113,7 @@ class ReceiveStream(ChunkReceiver):
         self._require(not base or base in self.opened.bases, f"accept with the base {base!r}")
         self._travels = Extent(start, extent.stop)
         self._is_accepted, self._base = True, base
+        self._expect_need(now)
         self._pages.is_wanted = wants_spec and self.opened.spec_pages > 0
         if wants_spec and not self._pages.is_wanted:
             self._events.append(SpecReceived(()))
@@ -362,6 +363,8 @@ class ReceiveStream(ChunkReceiver):
                     self._resume()
                 channel.handshake = None
                 channel.outbox.append(self._accept())
+                if is_only and self._need is not None:
+                    self._need.accepted(self.received, now=now)
         if self._commit is not None and self._is_ready:
             self._outbox.append(self._commit)
             self._succeed()

@@ -46,7 +46,7 @@ class ChunkReceiver(StreamMachine):
         self._chunk_bytes = stream.chunk_bytes
         self._credit = credit_for(stream, stream.chunk_bytes)
         self._need: WindowNeed | None = None
-        self._window_bytes = 0  # of a shared memory; 0: it has its own
+        self._window_bytes = 0  # of a shared memory, or of a long line; 0: that of its settings
         self._decodes = frozenset(encodings)
         self.encodings: tuple[str, ...] = ()
         """Those that the sender offers and this end decodes; a chunk names one by its place."""
@@ -55,11 +55,11 @@ class ChunkReceiver(StreamMachine):
         # The sender bounds the repairs of each chunk. This end cannot know which chunk a damaged
         # frame was, so it bounds how many may arrive damaged without an intact one between them.
         self._max_damaged = (stream.max_repairs + 1) * (
-            stream.window_bytes // stream.smallest_chunk_bytes + 1
+            stream.longest_window_bytes // stream.smallest_chunk_bytes + 1
         )
         # Credit bounds the bytes that wait here, this the objects: a chunk of one byte costs some
         # hundred bytes of memory.
-        self._max_chunks = 2 * stream.window_bytes // SMALLEST_CHUNK_BYTES + 64
+        self._max_chunks = 2 * stream.longest_window_bytes // SMALLEST_CHUNK_BYTES + 64
         self._is_accepted = False
         self._finish: Finish | None = None
         self._is_whole = False  # every byte was delivered and consumed
@@ -90,7 +90,29 @@ class ChunkReceiver(StreamMachine):
 
     def use_memory(self, nbytes: int) -> None:
         """Keep within ``nbytes`` of such a memory from now on; what is promised stays promised."""
-        window = self.config.stream.window_within(nbytes)
+        self._use_window(self.config.stream.window_within(nbytes))
+
+    # --- a long line -------------------------------------------------------------------
+
+    def extra_wanted(self, *, now: float) -> int:
+        """Return by how much its line needs a larger window than that of its settings (bytes)."""
+        if self._need is None or self.opened is None or self._is_whole:
+            return 0
+        left = self.opened.brings.stop - self._credit.consumed
+        wanted = min(self._need.window_bytes(self._credit.consumed, now=now), left)
+        return max(0, wanted - self.config.stream.window_bytes)
+
+    def use_extra(self, nbytes: int) -> None:
+        """Promise so many bytes more than its settings say; what is promised stays promised."""
+        self._use_window(self.config.stream.window_bytes + nbytes)
+
+    def _expect_need(self, now: float) -> None:
+        """Learn what the line needs from the first byte on, where that may make a difference."""
+        stream = self.config.stream
+        if stream.longest_window_bytes > stream.window_bytes:
+            self._need = WindowNeed(stream, consumed=self._credit.consumed, now=now)
+
+    def _use_window(self, window: int) -> None:
         if window == self._window_bytes:
             return
         self._window_bytes = window

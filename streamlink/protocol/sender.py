@@ -141,6 +141,18 @@ class SendStream(AckReceiver):
             self._window_bytes = window
             self._window.cap(window)
 
+    # --- a long line -------------------------------------------------------------------
+
+    def extra_wanted(self, *, now: float) -> int:
+        """Return by how much its line needs a larger window than that of its settings (bytes)."""
+        wanted = min(self._window.wanted_bytes, self._stop - self.received)
+        return max(0, wanted - self.config.stream.window_bytes)
+
+    def use_extra(self, nbytes: int) -> None:
+        """Have so many bytes more in flight than its settings say."""
+        self._window_bytes = self.config.stream.window_bytes + nbytes
+        self._window.cap(self._window_bytes)
+
     # --- a bandwidth limit that streams share --------------------------------------------
 
     def pace(self, part_bytes: int, ahead_bytes: int = 0) -> None:

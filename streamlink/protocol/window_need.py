@@ -1,10 +1,10 @@
-"""How large a window a receiver needs, by what it delivers: for streams that share one memory.
+"""How large a window a receiver needs, by what it delivers: on long lines, and in a shared memory.
 
 The sender knows what it could use (``SendWindow``), and does not say it. The receiver learns the
-same from its own side. *Round trip*: bytes behind the limit that was known before can leave only
-when new credit has arrived; the shortest time between the two is the round trip (as dynamic
-right-sizing does it: Fisk and Feng, "Dynamic Right-Sizing in TCP", 2001). *Rate*: what the sink
-consumes, so that a window never grows for a reader that is slow.
+same from its own side. *Round trip*: the first bytes leave when the stream was accepted, and bytes
+behind the limit that was known before when new credit has arrived; the shortest time between the
+two is the round trip (as dynamic right-sizing does it: Fisk and Feng, "Dynamic Right-Sizing in
+TCP", 2001). *Rate*: what the sink consumes, so that a window never grows for a reader that is slow.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 
 from streamlink.config import StreamConfig
-from streamlink.protocol.flow_control import QUEUE_SECONDS
+from streamlink.protocol.flow_control import QUEUE_SECONDS, window_for
 
 __all__ = ["IDLE_SECONDS", "WindowNeed"]
 
@@ -32,14 +32,20 @@ class WindowNeed:
     """
 
     def __init__(self, config: StreamConfig, *, consumed: int, now: float) -> None:
+        self._config = config
         self._first = min(config.initial_window_bytes, config.window_bytes)
-        self._largest = config.window_bytes
         self.round_trip = 0.0
         """The shortest that was seen; 0: none was."""
         self._probe: tuple[int, float] | None = None
         self._rates: deque[float] = deque(maxlen=_SAMPLES)
         self._sampled = consumed, now
         self._moved_at = now
+
+    def accepted(self, received: int, *, now: float) -> None:
+        """Note that a sender is told now to begin behind the bytes below ``received``."""
+        # In place of what was asked over a call that is lost. A sender that has to look for its
+        # first bytes makes the round trip look longer than it is; later ones correct that.
+        self._probe = received, now
 
     def granted(self, before: int, *, now: float) -> None:
         """Note that credit beyond the limit ``before`` leaves now."""
@@ -62,8 +68,7 @@ class WindowNeed:
             self._rates.clear()
             return 0
         rate = max(self._rates, default=0.0)
-        wanted = int(rate * (2 * self.round_trip + QUEUE_SECONDS))
-        return max(self._first, min(wanted, self._largest))
+        return max(self._first, window_for(self._config, rate, self.round_trip))
 
     def _sample(self, consumed: int, now: float) -> None:
         before, at = self._sampled

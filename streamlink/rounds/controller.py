@@ -392,13 +392,14 @@ class ScatterAndGather:
     def peak_bytes(self, clients: int) -> int:
         """Return how much memory this job may need with so many clients (bytes), beyond imports.
 
-        For each client two streams, or ``stream.memory_bytes`` for all of them. Once: the store's
+        For each client two streams, and ``stream.long_bytes`` for those on long lines; or
+        ``stream.memory_bytes`` for all of them. Once: the store's
         buffers, one piece of the new model and of each update, the aggregator's scratch memory and
         a piece of its state, and ``duplex_bytes``. None grows with the model.
         """
         stream = self._server.config.stream
         each = 3 if self._config.duplex_bytes else 2  # one is of the next round's model
-        streams = stream.memory_bytes or clients * each * stream.stream_bytes
+        streams = stream.memory_bytes or clients * each * stream.stream_bytes + stream.extra_bytes
         # From a spool each update is read a piece at a time; in lockstep its bytes are those of the
         # stream's window, which is counted already.
         pieces = (2 + clients) * PIECE_BYTES if self._spool else 2 * PIECE_BYTES

@@ -10,6 +10,7 @@ from streamlink.protocol.machine import HANDSHAKE_FRAMES
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
 from streamlink.transport.log import log_lag, log_silence
+from streamlink.transport.long_windows import long_windows
 from streamlink.transport.process_memory import Share
 from streamlink.transport.pump import Pump
 
@@ -35,6 +36,7 @@ class TransferPump(Pump[S]):
 
     _share: Share | None = None  # None: its window is its own
     _dealt = 0
+    _extra = 0  # of ``long_windows``
     _direction: PacedDirection | None = None  # None: no bandwidth limit is in force
 
     @property
@@ -51,6 +53,7 @@ class TransferPump(Pump[S]):
         """Return its share; harmless where it has none. Nothing may carry the stream any more."""
         with self._lock:
             share, self._share = self._share, None
+            self._return_extra()
         if share is not None:
             share.leave()
 
@@ -96,6 +99,8 @@ class TransferPump(Pump[S]):
         # Each frame, each release, and each look at the clocks ends here.
         if self._share is not None:
             self._deal(self._share)
+        else:
+            self._stretch()
         if self._direction is not None:
             self._ask(self._direction)
         super()._wake()
@@ -110,6 +115,23 @@ class TransferPump(Pump[S]):
         if nbytes != self._dealt:
             self._dealt = nbytes
             self._use(nbytes)
+
+    def _stretch(self) -> None:
+        """Have a larger window where a long line needs it, and there is memory for it."""
+        machine = self._machine
+        if machine.is_closed:
+            self._return_extra()
+        elif (wanted := machine.extra_wanted(now=self._clock())) > self._extra:
+            most = machine.config.stream.long_bytes
+            extra = long_windows.deal(self, wanted, most)
+            if extra != self._extra:
+                self._extra = extra
+                machine.use_extra(extra)
+
+    def _return_extra(self) -> None:
+        if self._extra:
+            self._extra = 0
+            long_windows.leave(self)
 
     def _use(self, nbytes: int) -> None:
         self._machine.use_memory(nbytes)
