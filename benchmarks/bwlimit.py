@@ -21,8 +21,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import save_file
 
+import streamlink
 from benchmarks.closing import Closing
 from benchmarks.mpi import mpiexec
 from benchmarks.pipes import Direction
@@ -30,8 +30,9 @@ from benchmarks.processes import REPOSITORY
 from benchmarks.relay import Link, Relay
 from benchmarks.stats import Result
 from benchmarks.tables import report_progress
+from streamlink.stores import SafetensorsStore, as_model
 
-__all__ = ["LIMIT", "SPAN", "Case", "Heard", "Ledger", "run", "shares"]
+__all__ = ["LIMIT", "SPAN", "Case", "Heard", "Ledger", "run", "shares", "write_model"]
 
 LINE, LIMIT = 12.5e6, 1.25e6  # bytes per second
 SPAN = 10.0
@@ -166,9 +167,9 @@ def run(quick: bool) -> Result:
     seconds = QUICK_SECONDS if quick else FULL_SECONDS
     cases = [each for each in CASES if each.lanes == 1 and each.limited] if quick else CASES
     with tempfile.TemporaryDirectory() as folder:
-        _write_model(Path(folder) / "limited", int(seconds * LIMIT))
+        write_model(Path(folder) / "limited", int(seconds * LIMIT))
         if not quick:
-            _write_model(Path(folder) / "free", int(FREE_SECONDS * LINE))
+            write_model(Path(folder) / "free", int(FREE_SECONDS * LINE))
         found = [_case(Path(folder), each) for each in cases]
     if not quick:
         found += _over_mpi(seconds)
@@ -191,10 +192,11 @@ def run(quick: bool) -> Result:
     )
 
 
-def _write_model(folder: Path, nbytes: int) -> None:
-    folder.mkdir()
+def write_model(folder: Path, nbytes: int) -> None:
+    """Write a model of one tensor of random bytes, which no encoding makes smaller."""
     noise = np.random.default_rng(0).integers(0, 256, nbytes, dtype=np.uint8)
-    save_file({"noise": noise}, folder / "model.safetensors")
+    model = as_model({"noise": noise})
+    streamlink.copy_model(model, SafetensorsStore(folder).begin(model.spec))
 
 
 def shares(moved: Sequence[tuple[float, int]], rate: float, span: float) -> tuple[float, float]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,11 @@ import typer
 
 from benchmarks import __main__ as command
 from benchmarks.stats import Result
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
+# None of them is in the extra that `make bench` installs; None makes importing them an error.
+BLOCK = "import sys; sys.modules.update(dict.fromkeys(sys.argv[1:])); import benchmarks.__main__"
 
 
 def _found(name: str, met: bool | None) -> Result:
@@ -83,3 +91,13 @@ def test_a_program_of_long_lines_is_told_how_long_to_measure(
 
 def test_every_word_on_the_command_line_has_its_program() -> None:
     assert {what.value for what in command.What} == {*command.PROGRAMS, "all"}
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("module", ["safetensors", "torch"])
+def test_the_program_starts_with_what_its_extra_installs(module: str) -> None:
+    extra = PROJECT["optional-dependencies"]["bench"]
+    assert not any(each.startswith(module) for each in extra)
+    done = subprocess.run([sys.executable, "-c", BLOCK, module], cwd=REPOSITORY,
+                          capture_output=True, text=True, timeout=120)  # fmt: skip
+    assert done.returncode == 0, done.stderr
