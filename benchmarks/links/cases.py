@@ -93,7 +93,8 @@ class Run:
         startup_seconds: before that: processes, imports, the model, connecting.
         wire_bytes: what entered the line meanwhile, both directions; None: not counted here.
         sides: by ``"send"`` and ``"receive"``.
-        line: what the line says of itself. facts: what the peer says.
+        line: what the line says of itself, and the kernel's ``congestion_control``.
+        facts: the ``version`` of the peer, and what it says by ``"send"`` and ``"receive"``.
         accuracy: of the line, as measured before.
     """
 

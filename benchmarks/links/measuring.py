@@ -27,7 +27,7 @@ from benchmarks.links.watching import Looks
 from benchmarks.processes import REPOSITORY, Worker, WorkerFailed
 from benchmarks.stats import commit, environment
 
-__all__ = ["TimedOut", "limit_seconds", "measure", "python_of"]
+__all__ = ["TimedOut", "limit_seconds", "measure", "python_of", "version_of"]
 
 START_SECONDS = 300.0
 """How long processes may take to start, on a busy machine (seconds)."""
@@ -36,6 +36,7 @@ SLOWEST_BYTES_PER_SECOND = 20e6
 SLOWER = 4.0
 """How many times as long as its line needs a peer may take."""
 MIB = 1 << 20
+CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 
 class TimedOut(WorkerFailed):
@@ -71,6 +72,7 @@ def measure(
     try:
         if missing := peer.missing():
             raise OSError(missing)
+        run.facts["version"] = version_of(peer)
         _Running(run, peer, variant, python_of(peer, tell), limit(case)).go()
     except (OSError, ValueError, WorkerFailed, NoEnvironment, BrokenEnvironment) as error:
         run.error = f"{type(error).__name__}: {error}"
@@ -87,6 +89,19 @@ def python_of(peer: Peer, tell: Callable[[str], object] = lambda _: None) -> Pat
     if peer.environment is None:
         return Path(sys.executable)
     return build(peer.module.rpartition(".")[2], tell, peer.environment)
+
+
+def version_of(peer: Peer) -> str:
+    """Return the package that is measured, as it is pinned, or what the program says of itself."""
+    return peer.version() if peer.environment is None else peer.environment.framework
+
+
+def _congestion_control() -> str:
+    """Return the kernel's default in the namespace of this thread; empty: it does not say."""
+    try:
+        return CONGESTION_CONTROL.read_text("ascii").strip()
+    except OSError:
+        return ""
 
 
 @lru_cache
@@ -119,6 +134,8 @@ class _Running:
             folder = Path(stack.enter_context(made))
             stack.callback(_end_all, self.name)
             place = stack.enter_context(opened(self.run.case.line))
+            with place.near():
+                self.run.line["congestion_control"] = _congestion_control()
             with place.far():
                 far = self._worker(self.peer.listens, place.host, 0, folder)
             ends: dict[str, Worker] = {self.peer.listens: stack.enter_context(far)}
@@ -130,7 +147,7 @@ class _Running:
             near.expect("ready", timeout_seconds=START_SECONDS)
             self.run.startup_seconds = time.monotonic() - began_at
             self._transfer(place, ends, near)
-            self.run.line = place.finish()
+            self.run.line |= place.finish()
 
     def _worker(self, role: str, host: str, number: int, folder: Path) -> Worker:
         own = folder / role
@@ -165,7 +182,7 @@ class _Running:
             moments = looks.moments(role, started_at, base)
             self.run.sides[role] = Side(base, peak - base, used[role], moments)
         known = {"at", "peak_rss_bytes", "connecting_seconds"}
-        self.run.facts = {
+        self.run.facts |= {
             role: more for role, each in ended.items() if (more := _without(each, known))
         }
         self._verify(ends)

@@ -29,6 +29,8 @@ class Peer:
         environment: pinned packages that it is run with; None: those of this checkout.
         order: where it stands in tables; peers of one number go by their names.
         missing: returns why it cannot run on this machine; empty: it can.
+        version: returns which program it is, where that is this machine's; empty: it is pinned in
+            ``environment``, or of this checkout.
         has_data_port: whether the port above the one that is dialed belongs to it, too.
         caveat: what its figures leave out, for the table.
         is_own: whether it is a way of streamlink's own that has no counterpart in other peers; the
@@ -40,6 +42,7 @@ class Peer:
     environment: Environment | None = None
     order: int = 50
     missing: Callable[[], str] = str
+    version: Callable[[], str] = str
     has_data_port: bool = False
     caveat: str = ""
     is_own: bool = False

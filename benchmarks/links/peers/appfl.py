@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,16 @@ from benchmarks.integrations.environments import PINS
 from benchmarks.links.ends import End
 from benchmarks.links.handing import Hand
 from benchmarks.links.payload import digest
-from benchmarks.links.peers import Peer
+from benchmarks.links.peers import NUMPY, Peer
 from benchmarks.links.ports import free_port, wait_for_port
+
+NEEDED = (NUMPY, "grpcio==1.80.0", "protobuf==6.33.1", "pydantic==2.14.4")
+"""What APPFL takes from streamlink's requirements where both are installed; here it is alone."""
 
 PEER = Peer(
     {"": "APPFL, chunked"},
     listens="send",
-    environment=PINS["appfl"],
+    environment=replace(PINS["appfl"], wants=(*PINS["appfl"].wants, *NEEDED), has_ours=False),
     order=80,
     module=__name__,
 )

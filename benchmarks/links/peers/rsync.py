@@ -23,10 +23,16 @@ def _missing() -> str:
     return "" if shutil.which("rsync") else "there is no rsync on this machine"
 
 
+def _version() -> str:
+    done = subprocess.run(["rsync", "--version"], capture_output=True, text=True, timeout=60)
+    return done.stdout.partition("\n")[0].strip()
+
+
 PEER = Peer(
     {"": "rsync, daemon"},
     order=40,
     missing=_missing,
+    version=_version,
     caveat="from files to files; memory is without the arrays",
     module=__name__,
 )

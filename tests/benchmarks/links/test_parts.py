@@ -12,8 +12,8 @@ import pytest
 from benchmarks.links import trees
 from benchmarks.links.accuracy import steady_rate
 from benchmarks.links.cases import Moment, Run
-from benchmarks.links.measuring import limit_seconds
-from benchmarks.links.peers import Peer, found
+from benchmarks.links.measuring import limit_seconds, version_of
+from benchmarks.links.peers import NUMPY, Peer, found
 from benchmarks.links.watching import thinned
 from tests.benchmarks.links.cases import case_of, run_of
 
@@ -63,6 +63,8 @@ def test_each_peer_has_both_ends_and_pins_what_it_needs(name: str, peer: Peer) -
     assert callable(module.receive)
     if peer.environment is not None:
         assert all("==" in each for each in peer.environment.wants)
+        assert NUMPY in peer.environment.wants
+        assert not peer.environment.has_ours
 
 
 def test_the_raw_socket_comes_first() -> None:
@@ -75,3 +77,20 @@ def test_a_peer_that_this_machine_has_not_says_so(
     monkeypatch.setenv("PATH", str(tmp_path))
     peer, _ = found()["rsync, daemon"]
     assert peer.missing() == "there is no rsync on this machine"
+
+
+@pytest.mark.processes(quick=True)
+def test_the_first_line_of_what_rsync_says_of_itself_is_its_version(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "rsync"
+    program.write_text("#!/bin/sh\necho 'rsync  version 3.4.1  protocol version 32'\necho more\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    peer, _ = found()["rsync, daemon"]
+    assert version_of(peer) == "rsync  version 3.4.1  protocol version 32"
+
+
+def test_the_version_of_a_peer_with_an_environment_is_its_pin() -> None:
+    peer, _ = found()["NVFlare download service"]
+    assert version_of(peer) == "nvflare==2.9.0"
