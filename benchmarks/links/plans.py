@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import inf
 
 from benchmarks.links.cases import Case
 from benchmarks.links.lines import LOOPBACK, Line, parse_line
 from benchmarks.links.payload import Kind, Payload
 
-__all__ = ["COMPUTED", "ENCODED", "OURS", "RAW", "Plan", "What", "crossed", "encoded_cases",
-           "large_plan", "plan_of", "small_plan"]  # fmt: skip
+__all__ = ["AUTO", "AUTO_MIB", "COMPUTED", "ENCODED", "LARGE_SIZES", "LINK_LOADS", "OURS", "RAW",
+           "SHAPES", "SLOW", "Plan", "What", "auto_cases", "crossed", "encoded_cases", "large_plan",
+           "plan_of", "small_plan"]  # fmt: skip
 
 MIB, GB = 1 << 20, 10**9
 RAW, OURS, COMPUTED = "raw socket", "streamlink", "streamlink, computed model"
-ENCODED = {
-    "weights, F32": (OURS, "streamlink, planes", "streamlink, auto", "streamlink, bf16"),
+AUTO = "streamlink, auto"
+ENCODED: dict[Kind, tuple[str, ...]] = {
+    "weights, F32": (OURS, "streamlink, planes", AUTO, "streamlink, bf16"),
     # It is bf16 already.
-    "weights, BF16": (OURS, "streamlink, planes", "streamlink, auto"),
+    "weights, BF16": (OURS, "streamlink, planes", AUTO),
 }
 """Which encodings are measured with which weights; the first one is without."""
 SHAPES = (64, 1)
+MOST_SECONDS = 120 * 60.0
 
 SLOW = "200KiB"
 PEER_LOADS = (
@@ -40,6 +44,8 @@ LINK_LOADS = (
 )
 SIZES = (1, 4, 16, 64, 256, 1024)
 """Of models over loopback, for the time against the size (MiB)."""
+AUTO_MIB = 1024
+"""Of weights over loopback, where ``auto`` should cost next to nothing."""
 LARGE_SIZES = (1, 4, 16, 64, 128)
 """Of models that are computed (GB), also over loopback."""
 
@@ -59,12 +65,19 @@ class Plan:
         accuracy_seconds: how long each line is measured first.
         most_seconds: where the plan would take longer, further runs of cases that were run already
             are left out; the same command does them later.
+        stop_seconds: nothing is begun that would not end within so long; the same command does it
+            later.
     """
 
     cases: tuple[Case, ...]
     runs: int = 3
     accuracy_seconds: float = 10.0
-    most_seconds: float = 120 * 60.0
+    most_seconds: float = MOST_SECONDS
+    stop_seconds: float = inf
+
+    def until(self, seconds: float) -> Plan:
+        """Return the plan for one that has so long: together with others, until a deadline."""
+        return replace(self, most_seconds=min(self.most_seconds, seconds), stop_seconds=seconds)
 
 
 def plan_of(what: What, peers: Sequence[str]) -> Plan:
@@ -78,7 +91,7 @@ def plan_of(what: What, peers: Sequence[str]) -> Plan:
         return Plan(tuple(crossed(peers, PEER_LOADS, SHAPES)))
     lines = crossed((RAW, OURS), LINK_LOADS, (64,))
     sizes = crossed((RAW, OURS), [(LOOPBACK.name, size) for size in SIZES], (1,))
-    return Plan((*sizes, *lines, *encoded_cases("100Mbit,50ms", 128)))
+    return Plan((*sizes, *lines, *encoded_cases("100Mbit,50ms", 128), *auto_cases()))
 
 
 def large_plan(small: bool = False) -> Plan:
@@ -94,9 +107,14 @@ def large_plan(small: bool = False) -> Plan:
 
 def encoded_cases(line: str, mebibytes: int) -> list[Case]:
     """Return streamlink with each encoding, and models that resemble trained weights."""
-    kinds: tuple[Kind, ...] = ("weights, F32", "weights, BF16")
     return [Case(peer, parse_line(line), Payload(mebibytes * MIB, 64, kind))
-            for kind in kinds for peer in ENCODED[kind]]  # fmt: skip
+            for kind, peers in ENCODED.items() for peer in peers]  # fmt: skip
+
+
+def auto_cases() -> list[Case]:
+    """Return streamlink with ``auto`` beside plain, where no encoding is worth its time."""
+    return [Case(peer, LOOPBACK, Payload(AUTO_MIB * MIB, 64, kind))
+            for kind in ENCODED for peer in (OURS, AUTO)]  # fmt: skip
 
 
 def small_plan(what: What, peers: Sequence[str]) -> Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
+from benchmarks.links.lines import LOOPBACK
 from benchmarks.links.plans import OURS
 from benchmarks.links.tables import Row
 
@@ -40,10 +41,14 @@ def saved_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
 
 
 def saved_shares(rows: Sequence[Row]) -> Mapping[str, Mapping[str, float | None]]:
-    """Return for each kind of weights, by encoding, the share of the model's bytes on the wire."""
+    """Return for each kind of weights, by encoding, the share of the model's bytes on the wire.
+
+    Loopback is left out: there ``auto`` should choose to encode nothing.
+    """
     found: dict[str, dict[str, float | None]] = {}
     for row in _of_weights(rows):
-        found.setdefault(row.case.payload.kind, {})[_encoding(row)] = _share(row)
+        if row.case.line != LOOPBACK:
+            found.setdefault(row.case.payload.kind, {})[_encoding(row)] = _share(row)
     return found
 
 
