@@ -10,10 +10,12 @@ from typing import Any, Protocol, TypeVar
 
 from benchmarks.links.cases import Run
 
-__all__ = ["MEASURED", "append", "latest", "read", "read_as"]
+__all__ = ["MEASURED", "RESULTS", "append", "latest", "read", "read_as"]
 
-SHOWING = ("__main__", "page", "pictures", "plans", "reports", "savings", "series", "sizes",
-           "tables", "theirs")  # fmt: skip
+RESULTS = Path(__file__).parents[1] / "results" / "links"
+"""The folder of what is measured for the record."""
+SHOWING = ("__main__", "failures", "goals", "kept", "page", "pictures", "plans", "reports",
+           "savings", "series", "sizes", "tables", "theirs")  # fmt: skip
 MEASURED = (
     ":(top)streamlink",
     ":(top)benchmarks/links",

@@ -15,6 +15,7 @@ from statistics import median
 from typing import Protocol
 
 from benchmarks.links.cases import Accuracy, Case, Run
+from benchmarks.links.failures import NOT_TRIED, TIMED_OUT, given_up, is_ours, is_unavailable
 from benchmarks.links.kept import append
 from benchmarks.links.lines import Line
 from benchmarks.links.plans import Plan
@@ -25,10 +26,6 @@ __all__ = ["Counting", "Measure", "batches", "left_to_do", "run_plan", "seconds_
 START_SECONDS = 8.0  # of a run: processes, imports, the model
 SLOW_BITS_PER_SECOND = 4e6
 LOOPBACK_BYTES_PER_SECOND = 1e9  # for the time that a plan is said to take
-UNAVAILABLE = ("NoEnvironment", "BrokenEnvironment", "OSError")
-"""Errors of a peer or a line that this machine may have later; see ``measuring.measure``."""
-TIMED_OUT = "TimedOut"
-"""How the error begins of a run that took too long; see ``measuring.TimedOut``."""
 
 
 class Measure(Protocol):
@@ -54,19 +51,22 @@ def left_to_do(plan: Plan, known: Iterable[Run], here: Counting) -> list[Case]:
 
     On a slow line all peers with all models are one turn: they are run at once, see ``batches``.
 
-    A run that failed counts as well: the reason is a result. A case that failed is not run again,
-    unless its peer could not be had.
+    A case that failed is not run again: the reason is a result. What ``failures`` tells is tried
+    again all the same: our own cases once, and peers that could not be had.
     """
-    here_run = [run for run in known if run.where == here.where and here.counts(run)]
-    have = [run for run in here_run if not run.error.startswith(UNAVAILABLE)]
-    times = Counter(run.case for run in have)
-    failed = {run.case for run in have if run.error}
+    have = [run for run in _counting(known, here) if not is_unavailable(run)]
+    times = Counter(run.case for run in have if not run.error)
+    failed = given_up(have)
     to_do: list[Case] = []
     for _, neighbours in groupby(plan.cases, key=_turn):
         cases = list(neighbours)
         for number in range(plan.runs):
             to_do += [each for each in cases if times[each] <= number and each not in failed]
     return to_do
+
+
+def _counting(known: Iterable[Run], here: Counting) -> list[Run]:
+    return [run for run in known if run.where == here.where and here.counts(run)]
 
 
 def _turn(case: Case) -> object:
@@ -121,8 +121,10 @@ def run_plan(
         for at, case in enumerate(batch):
             tell(f"[{done + at + 1}/{len(to_do)}, {_clock(left)} left] {case}")
         chosen = [case for case in batch if case not in failed]
-        if clock() - began_at + left > plan.most_seconds:
-            chosen = _without_repeats(chosen, results)
+        elapsed = clock() - began_at
+        if elapsed + left > plan.most_seconds:
+            chosen = _without_repeats(chosen, [*_counting(known, here), *results[len(known) :]])
+        chosen = _in_time(chosen, plan.stop_seconds - elapsed, results)
         if chosen and line not in lines:
             lines[line] = _accuracy(line, plan.accuracy_seconds, measure_line)
         for run in _at_once(chosen, partial(measure, accuracy=lines.get(line))):
@@ -138,11 +140,11 @@ def run_plan(
 
 
 def _not_again(run: Run, to_do: Sequence[Case]) -> list[Run]:
-    """Return what stands for the further runs of a case that has just timed out."""
-    if not run.error.startswith(TIMED_OUT):
+    """Return what stands for the further runs of a peer's case that has just timed out."""
+    if not run.error.startswith(TIMED_OUT) or is_ours(run):
         return []
     rest = to_do.count(run.case) - 1
-    return [replace(run, error=f"not tried again: {run.error}") for _ in range(rest)]
+    return [replace(run, error=f"{NOT_TRIED}{run.error}") for _ in range(rest)]
 
 
 def _without_repeats(cases: Sequence[Case], results: Sequence[Run]) -> list[Case]:
@@ -152,6 +154,15 @@ def _without_repeats(cases: Sequence[Case], results: Sequence[Run]) -> list[Case
         if case in known:
             tell(f"  {case.peer}: not repeated, the plan takes too long; run the command again")
     return [case for case in cases if case not in known]
+
+
+def _in_time(cases: Sequence[Case], seconds: float, results: Sequence[Run]) -> list[Case]:
+    """Return the cases that end before the deadline, by what is known of them."""
+    fits = {case: seconds_of(case, results) <= seconds for case in cases}
+    for case, is_in_time in fits.items():
+        if not is_in_time:
+            tell(f"  {case.peer}: not run, the deadline comes first; run the command again")
+    return [case for case in cases if fits[case]]
 
 
 def _at_once(cases: Sequence[Case], measure: Callable[[Case], Run]) -> Iterator[Run]:

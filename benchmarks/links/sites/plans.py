@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 
 from benchmarks.links.lines import Line, parse_line
 from benchmarks.links.sites.cases import CLIENTS, FAR, NEAR, Encoding, SiteCase, Variant
@@ -35,11 +36,14 @@ class SitePlan:
 
     Attributes:
         probe_seconds: of each of the probe's measurements, at the start of the series.
+        stop_seconds: nothing is begun that would not end within so long; the same command does it
+            later.
     """
 
     cases: tuple[SiteCase, ...]
     runs: int = 1
     probe_seconds: float = 5.0
+    stop_seconds: float = inf
 
 
 def site_plan() -> SitePlan:

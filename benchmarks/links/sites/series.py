@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from benchmarks.links.failures import given_up
 from benchmarks.links.kept import append
 from benchmarks.links.lines import Line
 from benchmarks.links.sites.cases import Probed, SiteCase, SiteRun
@@ -41,10 +43,10 @@ class Counting(Protocol):
 
 
 def left_to_do(plan: SitePlan, known: Iterable[SiteRun], here: Counting) -> list[SiteCase]:
-    """Return the runs that are not known yet, interleaved. A case that failed is not run again."""
+    """Return the runs that are left, interleaved; a case that failed is tried once more."""
     have = [run for run in known if run.where == here.where and here.counts(run)]
-    times = Counter(run.case for run in have)
-    failed = {run.case for run in have if run.error}
+    times = Counter(run.case for run in have if not run.error)
+    failed = given_up(have)
     return [case for number in range(plan.runs) for case in plan.cases
             if times[case] <= number and case not in failed]  # fmt: skip
 
@@ -58,29 +60,47 @@ def run_plan(
     run_case: RunCase,
     probe_lines: ProbeLines,
     tell: Callable[[str], object],
+    clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Probe the lines of what is left, then run it.
+    """Probe the lines of what is left, then run it, as far as the plan's time allows.
+
+    A case that failed is left to the next invocation.
 
     Raises:
         OSError: a line cannot be had on this machine.
         WorkerFailed: a probe failed: without it there are no settings.
     """
+    began_at = clock()
     to_do = left_to_do(plan, known, here)
     left = plan_seconds(to_do, plan) / 60
     tell(f"{len(to_do)} of {len(plan.cases) * plan.runs} runs to do, about {left:.0f} minutes")
     probed: dict[tuple[Line, Line], dict[str, Probed]] = {}
+    failed: set[SiteCase] = set()
     for at, case in enumerate(to_do):
-        lines = (case.near, case.far)
-        if lines not in probed:
-            tell(f"the probe: {case.near} and {case.far}")
-            probed[lines] = probe_lines(lines_of(case), plan.probe_seconds)
-            for name, found in probed[lines].items():
-                tell(f"  {name}: {_found(found)}")
         left = plan_seconds(to_do[at:], plan) / 60
         tell(f"[{at + 1}/{len(to_do)}, {left:.0f} minutes left] {case}")
+        if case in failed:
+            continue
+        if clock() - began_at + plan_seconds([case], plan) > plan.stop_seconds:
+            tell("  not run, the deadline comes first; run the command again")
+            continue
+        if (lines := (case.near, case.far)) not in probed:
+            probed[lines] = _probed(case, plan, probe_lines, tell)
         run = run_case(case, probed[lines])
         append(path, run)
+        if run.error:
+            failed.add(case)
         tell(f"  {summary(run)}")
+
+
+def _probed(
+    case: SiteCase, plan: SitePlan, probe_lines: ProbeLines, tell: Callable[[str], object]
+) -> dict[str, Probed]:
+    tell(f"the probe: {case.near} and {case.far}")
+    probed = probe_lines(lines_of(case), plan.probe_seconds)
+    for name, found in probed.items():
+        tell(f"  {name}: {_found(found)}")
+    return probed
 
 
 def summary(run: SiteRun) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from benchmarks.links.failures import standing
 from benchmarks.links.sites import seed
 from benchmarks.links.sites.cases import CLIENTS, FAR, NEAR, SERVER, SiteCase, SiteRun
 
@@ -50,9 +51,12 @@ class SiteRow:
 
 
 def rows_of(runs: Sequence[SiteRun]) -> list[SiteRow]:
-    """Return a row for each case, in the order of their first runs."""
+    """Return a row for each case, in the order of their first runs.
+
+    A failure that a later run has made good is in none of them; see ``failures``.
+    """
     found: dict[SiteCase, list[SiteRun]] = {}
-    for run in runs:
+    for run in standing(runs):
         found.setdefault(run.case, []).append(run)
     return [SiteRow(case, tuple(each)) for case, each in found.items()]
 

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.links.cases import Accuracy, Case, Run
-from benchmarks.links.kept import read
+from benchmarks.links.kept import append, read
 from benchmarks.links.measuring import limit_seconds, measure
-from benchmarks.links.plans import Plan, What, plan_of
-from benchmarks.links.series import run_plan
+from benchmarks.links.peers import found
+from benchmarks.links.plans import Plan, What, large_plan, plan_of
+from benchmarks.links.series import left_to_do, run_plan, seconds_left, seconds_of
+from benchmarks.links.sites.plans import plan_seconds, site_plan
 from tests.benchmarks.links.cases import case_of, run_of
 from tests.benchmarks.links.test_series import Here
 
@@ -70,6 +72,39 @@ def test_a_plan_of_the_record_is_kept_to_two_hours() -> None:
 def test_no_transfer_of_the_record_may_take_longer_than_ten_minutes() -> None:
     cases = plan_of(What.peers, ["streamlink"]).cases
     assert max(map(limit_seconds, cases)) < 600
+
+
+def test_nothing_is_begun_that_would_not_end_before_the_deadline(tmp_path: Path) -> None:
+    measuring, path = Measuring(), tmp_path / "raw.jsonl"
+    long = case_of(line="1Mbit")
+    needed = seconds_of(long, [])
+    plan = Plan((OURS, long), runs=1)
+    measuring.go(plan.until(needed - 1), path)
+    assert measuring.done == [OURS]
+    measuring.go(plan.until(needed + 1), path)
+    assert measuring.done == [OURS, long]
+
+
+def test_a_run_of_another_program_is_none_of_a_late_plan(tmp_path: Path) -> None:
+    path = tmp_path / "raw.jsonl"
+    append(path, run_of(OURS, commit="def"))
+    measuring = Measuring()
+    measuring.go(Plan((OURS,), runs=2), path, is_late=True)
+    assert measuring.done == [OURS]
+
+
+def test_both_targets_of_the_record_end_in_two_hours_by_their_own_estimates() -> None:
+    compared = [name for name, (peer, _) in found().items() if not peer.is_own]
+    sites = site_plan()
+    links = [large_plan(), plan_of(What.links, compared)]
+    both = plan_seconds(sites.cases * sites.runs, sites) + sum(map(estimate, links))
+    assert both < 120 * 60
+    assert estimate(plan_of(What.peers, compared)) < 120 * 60
+
+
+def estimate(plan: Plan) -> float:
+    lines = {case.line for case in plan.cases}
+    return seconds_left(left_to_do(plan, [], Here()), []) + plan.accuracy_seconds * len(lines)
 
 
 @pytest.mark.processes

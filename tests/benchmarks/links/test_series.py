@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.links.cases import Accuracy, Case, Run
+from benchmarks.links.failures import standing
 from benchmarks.links.kept import append, latest, read
 from benchmarks.links.lines import Line
 from benchmarks.links.plans import Plan, What, plan_of, small_plan
@@ -15,7 +16,7 @@ from benchmarks.links.series import batches, left_to_do, run_plan
 from tests.benchmarks.links.cases import case_of, run_of
 
 WHERE = run_of().where
-RAW, OURS = case_of("raw socket"), case_of()
+RAW, OURS, PEER = case_of("raw socket"), case_of(), case_of("plain grpcio")
 
 
 @dataclass
@@ -79,13 +80,50 @@ def test_runs_of_another_machine_or_program_do_not_count(here: Here) -> None:
     assert left_to_do(Plan((OURS,), runs=1), [run_of(OURS)], here) == [OURS]
 
 
-def test_a_case_that_failed_is_not_run_again() -> None:
-    assert left_to_do(Plan((OURS,), runs=3), [run_of(OURS, error="no")], Here()) == []
+def test_a_peer_that_failed_is_not_run_again() -> None:
+    assert left_to_do(Plan((PEER,), runs=3), [run_of(PEER, error="no")], Here()) == []
+
+
+@pytest.mark.parametrize("case", [RAW, OURS])
+def test_a_case_of_ours_that_failed_is_tried_once_more(case: Case) -> None:
+    failed, plan = run_of(case, error="no"), Plan((case,), runs=2)
+    assert left_to_do(plan, [failed], Here()) == [case, case]
+    assert left_to_do(plan, [failed, failed], Here()) == []
+    assert left_to_do(plan, [failed, run_of(case)], Here()) == [case]
+    assert left_to_do(plan, [failed, run_of(case), run_of(case)], Here()) == []
+
+
+def test_in_one_invocation_a_case_that_fails_is_tried_once(tmp_path: Path) -> None:
+    plan, path = Plan((RAW, OURS), runs=3), tmp_path / "raw.jsonl"
+    for tries in (1, 1, 0):
+        measuring = Measuring(failing="raw socket")
+        go(plan, path, measuring)
+        assert measuring.done.count(RAW) == tries
+
+
+def test_a_transient_failure_is_made_good_by_the_same_command(tmp_path: Path) -> None:
+    plan, path = Plan((RAW, OURS), runs=2), tmp_path / "raw.jsonl"
+    go(plan, path, Measuring(failing="raw socket"))
+    runs = go(plan, path, Measuring())
+    assert sum(bool(run.error) for run in runs) == 1
+    assert not any(run.error for run in standing(runs))
+    assert left_to_do(plan, runs, Here()) == []
 
 
 def test_a_peer_that_could_not_be_had_is_tried_again() -> None:
     missing = run_of(OURS, error="OSError: there is no rsync on this machine")
     assert left_to_do(Plan((OURS,), runs=1), [missing], Here()) == [OURS]
+
+
+def test_a_peer_that_can_be_had_by_now_is_shown_without_its_first_failure() -> None:
+    missing = run_of(PEER, error="NoEnvironment: no index here has it")
+    assert standing([missing, run_of(PEER)]) == [run_of(PEER)]
+    assert standing([run_of(PEER), missing]) == [run_of(PEER), missing]
+
+
+def test_a_failure_of_a_peer_is_a_result_whatever_comes_after_it() -> None:
+    failed = run_of(PEER, error="WorkerFailed: no")
+    assert standing([failed, run_of(PEER)]) == [failed, run_of(PEER)]
 
 
 def test_a_failure_is_kept_and_the_others_go_on(tmp_path: Path) -> None:
