@@ -15,25 +15,27 @@ import select
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from benchmarks.links.cases import Case
+from benchmarks.links.kept import RESULTS
 from benchmarks.links.lines import LOOPBACK
 from benchmarks.links.measuring import measure, python_of
 from benchmarks.links.payload import Payload
 from benchmarks.links.peers import found
 from benchmarks.links.plans import COMPUTED
 from benchmarks.links.ports import free_port
-from benchmarks.stats import commit
+from benchmarks.stats import environment
 from benchmarks.tables import print_table, report_progress
 
-__all__ = ["BENCH", "run_theirs", "script_of", "seconds_of"]
+__all__ = ["BENCH", "OUTPUT", "THEIR_COLUMNS", "main", "read_theirs", "run_theirs", "script_of",
+           "seconds_of", "their_rows"]  # fmt: skip
 
 BENCH = "dev_tools/f3/cellnet_bench.py"
 TAG = "2.9.0dev0"  # the newest tag that has it; the package that runs it is 2.9.0
@@ -41,7 +43,8 @@ GIB = 1 << 30
 WAIT_SECONDS = 120.0
 SLOWEST_BYTES_PER_SECOND = 20e6
 WAYS = {"byte stream": ("--reliable", "false"), "reliable byte stream": ("--reliable", "true")}
-COLUMNS = ("what", "runs", "seconds", "MB/s", "÷ streamlink's time")
+OUTPUT = "theirs.json"
+THEIR_COLUMNS = ("what", "runs", "seconds", "MB/s", "÷ streamlink's time")
 _DONE = re.compile(r"DONE: ([\d,]+) bytes in ([\d,.]+) seconds .* OK$")
 
 
@@ -107,6 +110,21 @@ def _line(process: subprocess.Popen[bytes], is_it: Callable[[str], bool], second
     raise OSError("its receiver has ended, or says nothing")
 
 
+def read_theirs(folder: Path) -> dict[str, Any] | None:
+    """Return what was kept in a folder of results; None: nothing."""
+    path = folder / OUTPUT
+    return json.loads(path.read_text("utf-8")) if path.exists() else None
+
+
+def their_rows(facts: Mapping[str, Any] | None) -> list[tuple[str, ...]]:
+    """Return a row of text for each way, ours first; none where nothing was kept."""
+    if facts is None:
+        return []
+    nbytes, ours = facts["nbytes"], median(facts["seconds"][COMPUTED])
+    return [(name, str(len(each)), f"{median(each):.2f}", f"{nbytes / median(each) / 1e6:.0f}",
+             f"{median(each) / ours:.2f}") for name, each in facts["seconds"].items()]  # fmt: skip
+
+
 def _ours(nbytes: int) -> float:
     run = measure(Case(COMPUTED, LOOPBACK, Payload(nbytes, 16, "computed")))
     if run.error:
@@ -114,36 +132,42 @@ def _ours(nbytes: int) -> float:
     return run.seconds
 
 
+def _measured(python: Path, script: Path, nbytes: int, runs: int) -> dict[str, list[float]]:
+    """Return the seconds of each way, ours first, all in turn."""
+    seconds: dict[str, list[float]] = {}
+    for number in range(runs):
+        report_progress(f"run {number + 1} of {runs}")
+        seconds.setdefault(COMPUTED, []).append(_ours(nbytes))
+        for name, options in WAYS.items():
+            one = run_theirs(python, script, nbytes, options)
+            seconds.setdefault(f"NVFlare's own: {name}", []).append(one)
+    return seconds
+
+
 def main(
     repository: Annotated[Path, typer.Argument(help="A clone of NVIDIA FLARE's repository.")],
     tag: Annotated[str, typer.Option(help="Tag or commit of its benchmark.")] = TAG,
     size_gb: Annotated[float, typer.Option(min=0.01, help="Bytes to move, in GB.")] = 4.0,
     runs: Annotated[int, typer.Option(min=1, help="Runs of each, in turn.")] = 3,
-    output: Annotated[Path | None, typer.Option("--json", help="Write everything there.")] = None,
+    output: Annotated[
+        Path, typer.Option("--json", help="Everything goes there; `peers` shows it from there.")
+    ] = RESULTS / OUTPUT,
 ) -> None:
-    """Run its benchmark and streamlink in turn, and print a table."""
+    """Run its benchmark and streamlink in turn, print a table, and keep what was measured."""
     nbytes = int(size_gb * 100) * 10**7
-    seconds: dict[str, list[float]] = {"streamlink, computed model": []}
     with tempfile.TemporaryDirectory() as folder:
         try:
             script = Path(folder, "cellnet_bench.py")
             script.write_text(script_of(repository, tag), encoding="utf-8")
             python = python_of(found()["NVFlare download service"][0], report_progress)
-            for number in range(runs):
-                report_progress(f"run {number + 1} of {runs}")
-                seconds["streamlink, computed model"].append(_ours(nbytes))
-                for name, options in WAYS.items():
-                    one = run_theirs(python, script, nbytes, options)
-                    seconds.setdefault(f"NVFlare's own: {name}", []).append(one)
+            seconds = _measured(python, script, nbytes, runs)
         except OSError as error:
             raise typer.BadParameter(str(error)) from None
-    ours = median(seconds["streamlink, computed model"])
-    rows = [(name, str(len(each)), f"{median(each):.2f}", f"{nbytes / median(each) / 1e6:.0f}",
-             f"{median(each) / ours:.2f}") for name, each in seconds.items()]  # fmt: skip
-    print_table(Console(), COLUMNS, rows)
-    facts = {"commit": commit(), "bench": f"{BENCH} at {tag}", "nbytes": nbytes, "seconds": seconds}
-    if output is not None:
-        output.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    facts = {**environment(), "bench": f"{BENCH} at {tag}", "nbytes": nbytes, "seconds": seconds}
+    print_table(Console(), THEIR_COLUMNS, their_rows(facts))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    report_progress(f"written: {output}; python -m benchmarks.links peers --report shows it, too")
 
 
 if __name__ == "__main__":

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import subprocess
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
-from benchmarks.links.theirs import BENCH, script_of, seconds_of
+from benchmarks.links.kept import RESULTS
+from benchmarks.links.theirs import (
+    BENCH,
+    OUTPUT,
+    main,
+    read_theirs,
+    script_of,
+    seconds_of,
+    their_rows,
+)
 
 LINE = "[recv] stream 7 DONE: 1,000,000 bytes in 1,002.50 seconds (0.0 MB/s) OK"
 
@@ -37,3 +47,19 @@ def test_the_script_is_that_of_the_tag(tmp_path: Path) -> None:
     assert script_of(tmp_path, "1.0") == "first\n"
     with pytest.raises(OSError, match=r"no dev_tools/f3/cellnet_bench.py at 2.0"):
         script_of(tmp_path, "2.0")
+
+
+def test_each_of_their_times_is_beside_ours_of_as_many_bytes() -> None:
+    seconds = {"streamlink, computed model": [1.0, 2.0, 9.0], "NVFlare's own": [5.0]}
+    ours, theirs = their_rows({"nbytes": 4 * 10**9, "seconds": seconds})
+    assert ours[1:] == ("3", "2.00", "2000", "1.00")
+    assert theirs[1:] == ("1", "5.00", "800", "2.50")
+
+
+def test_what_it_measures_goes_where_the_reports_of_the_record_look_for_it() -> None:
+    assert signature(main).parameters["output"].default == RESULTS / OUTPUT
+
+
+def test_where_it_was_never_run_there_is_nothing_of_it(tmp_path: Path) -> None:
+    assert read_theirs(tmp_path) is None
+    assert their_rows(None) == []
