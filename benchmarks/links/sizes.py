@@ -8,7 +8,8 @@ from statistics import median
 from benchmarks.links.cases import MIB
 from benchmarks.links.tables import Row
 
-__all__ = ["LARGE_COLUMNS", "is_constant", "large_of", "large_rows", "seconds_per_gb"]
+__all__ = ["LARGE_COLUMNS", "WITHIN", "is_constant", "large_of", "large_rows", "seconds_per_gb",
+           "spread"]  # fmt: skip
 
 GB = 10**9
 WITHIN = 0.10
@@ -35,23 +36,31 @@ def large_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     return [_cells(row, seconds_per_gb(found[0])) for row in found]
 
 
-def is_constant(rows: Sequence[Row]) -> str:
-    """Return as a sentence whether the seconds for each GB stay within a tenth of each other.
+def spread(rows: Sequence[Row]) -> float | None:
+    """Return how far the most seconds for a GB are above the least; None: too few sizes to judge.
 
     Smaller models than one of 1 GB do not count: of their time the start is a part.
     """
-    judged = [row for row in large_of(rows) if row.case.payload.size_bytes >= GB]
-    each = [seconds_per_gb(row) for row in judged]
-    if len(each) < 2:
+    each = _judged(rows)
+    return max(each) / min(each) - 1 if len(each) > 1 else None
+
+
+def is_constant(rows: Sequence[Row]) -> str:
+    """Return as a sentence whether the seconds for each GB stay within a tenth of each other."""
+    each, off = _judged(rows), spread(rows)
+    if off is None:
         return (
             "It takes two models of 1 GB and more to judge whether the time for each is the same."
         )
-    off = max(each) / min(each) - 1
     verdict = "met" if off <= WITHIN else "not met"
     return (
         f"From {min(each):.3f} to {max(each):.3f} s for each GB, the highest {off:.1%} above the "
         f"lowest; constant within {WITHIN:.0%}: {verdict}."
     )
+
+
+def _judged(rows: Sequence[Row]) -> list[float]:
+    return [seconds_per_gb(row) for row in large_of(rows) if row.case.payload.size_bytes >= GB]
 
 
 def _cells(row: Row, first: float) -> tuple[str, ...]:

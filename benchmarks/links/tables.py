@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from benchmarks.links.cases import MIB, Accuracy, Case, Run
+from benchmarks.links.cases import MIB, Case, Run
+from benchmarks.links.failures import standing
 from benchmarks.links.lines import Line
 from benchmarks.links.places import COUNTED
-from benchmarks.links.plans import RAW
+from benchmarks.links.plans import OURS, RAW
 
-__all__ = ["COLUMNS", "LINE_COLUMNS", "Row", "line_rows", "rows_of", "share_of"]
+__all__ = ["COLUMNS", "LINE_COLUMNS", "PEER_COLUMNS", "Row", "line_rows", "peer_rows", "rows_of",
+           "share_of"]  # fmt: skip
 
 COLUMNS = (
     "peer",
@@ -31,8 +33,9 @@ COLUMNS = (
 )
 LINE_COLUMNS = (
     "line", "made of", "asked Mbit/s", "found Mbit/s", "asked ms", "found ms", "± ms",
-    "bytes counted",
+    "congestion control", "bytes counted",
 )  # fmt: skip
+PEER_COLUMNS = ("peer", "version")
 
 
 @dataclass(frozen=True)
@@ -96,9 +99,12 @@ class Row:
 
 
 def rows_of(runs: Iterable[Run]) -> list[Row]:
-    """Return a row for each case, grouped by line and model, in the order of their first runs."""
+    """Return a row for each case, grouped by line and model, in the order of their first runs.
+
+    A failure that a later run has made good is in none of them; see ``failures``.
+    """
     found: dict[Case, list[Run]] = {}
-    for run in runs:
+    for run in standing(list(runs)):
         found.setdefault(run.case, []).append(run)
     raws = {(case.line, case.payload): tuple(each) for case, each in found.items()
             if case.peer == RAW}  # fmt: skip
@@ -117,18 +123,38 @@ def share_of(runs: Sequence[Run], raw: Sequence[Run]) -> float | None:
 
 def line_rows(runs: Iterable[Run]) -> list[tuple[str, ...]]:
     """Return what each line was found to be, the last time that it was measured."""
-    found: dict[Line, Accuracy | None] = {run.case.line: run.accuracy for run in runs}
-    return [_line_row(line, accuracy) for line, accuracy in found.items()]
+    found: dict[Line, list[Run]] = {}
+    for run in runs:
+        found.setdefault(run.case.line, []).append(run)
+    return [_line_row(line, each) for line, each in found.items()]
 
 
-def _line_row(line: Line, accuracy: Accuracy | None) -> tuple[str, ...]:
+def _line_row(line: Line, runs: Sequence[Run]) -> tuple[str, ...]:
     asked = f"{line.rate / 1e6:g}" if line.rate else "unlimited"
-    head = (line.name, line.kind, asked)
+    head, trip = (line.name, line.kind, asked), f"{line.round_trip * 1e3:g}"
+    controls = dict.fromkeys(run.line.get("congestion_control", "") for run in runs)
+    tail = (", ".join(filter(None, controls)), COUNTED[line.kind])
+    accuracy = runs[-1].accuracy
     if accuracy is None:
-        return (*head, "not measured", f"{line.round_trip * 1e3:g}", "", "", COUNTED[line.kind])
-    trip = (f"{accuracy.round_trip * 1e3:.2f}", f"{accuracy.spread * 1e3:.2f}")
-    rate = f"{accuracy.rate / 1e6:.4g}"
-    return (*head, rate, f"{line.round_trip * 1e3:g}", *trip, COUNTED[line.kind])
+        return (*head, "not measured", trip, "", "", *tail)
+    found = (f"{accuracy.round_trip * 1e3:.2f}", f"{accuracy.spread * 1e3:.2f}")
+    return (*head, f"{accuracy.rate / 1e6:.4g}", trip, *found, *tail)
+
+
+def peer_rows(runs: Iterable[Run]) -> list[tuple[str, str]]:
+    """Return which program each peer was; where runs differ, all of them."""
+    found: dict[str, dict[str, None]] = {}
+    for run in runs:
+        found.setdefault(run.case.peer, {})[_version(run)] = None
+    return [(peer, ", ".join(filter(None, each)) or "not known") for peer, each in found.items()]
+
+
+def _version(run: Run) -> str:
+    if run.case.peer == RAW:
+        return f"Linux {run.machine['kernel']}" if "kernel" in run.machine else ""
+    if run.case.peer.startswith(OURS):
+        return f"commit {run.commit}"
+    return str(run.facts.get("version", ""))
 
 
 def _peak(runs: Sequence[Run], role: str) -> int:
