@@ -9,9 +9,11 @@ rounds with a near and a far client; see ``sites``.
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
@@ -20,17 +22,17 @@ import typer
 from benchmarks.integrations.kept import Checkout
 from benchmarks.links.accuracy import measure_line
 from benchmarks.links.cases import Run
-from benchmarks.links.kept import MEASURED, latest, read
+from benchmarks.links.failures import is_ours, standing
+from benchmarks.links.kept import MEASURED, RESULTS, latest, read
 from benchmarks.links.lines import parse_line
 from benchmarks.links.measuring import measure
 from benchmarks.links.peers import found
-from benchmarks.links.plans import OURS, RAW, Plan, What, crossed, large_plan, plan_of, small_plan
-from benchmarks.links.reports import Files, text_of, write
+from benchmarks.links.plans import RAW, Plan, What, crossed, large_plan, plan_of, small_plan
+from benchmarks.links.reports import NO_RUN, Files, text_of, write
 from benchmarks.links.series import left_to_do, run_plan, seconds_left, tell
 from benchmarks.links.sites.command import run_sites
 from streamlink.config import parse_size
 
-RESULTS = Path(__file__).parents[1] / "results" / "links"
 SMALL_RESULTS = Path("results") / "links"
 
 
@@ -62,21 +64,27 @@ def main(
     runs: Annotated[int | None, typer.Option(min=1, help="Runs of each case.")] = None,
     output: Annotated[Path | None, typer.Option(help="Folder of the results.")] = None,
     since: Annotated[str | None, typer.Option(help="Count all runs from this commit on.")] = None,
+    deadline: Annotated[
+        float | None,
+        typer.Option(help="As `date +%s`; what would not end by then is left to the next time."),
+    ] = None,
 ) -> None:
     """Measure what is left of a plan, and write JSON, table and page of all that is known."""
+    seconds = inf if deadline is None else deadline - time.time()
     files = Files(output or (SMALL_RESULTS if small else RESULTS), command.value)
     if command is Command.sites:
         if peer or line or size or large:
             raise typer.BadParameter("sites has lines and a model of its own; leave out --peer, "
                                      "--line, --size and --large")  # fmt: skip
-        run_sites(files, small=small, report=report, plan=plan, runs=runs, since=since)
+        run_sites(files, small=small, report=report, plan=plan, runs=runs, since=since,
+                  seconds=seconds)  # fmt: skip
         return
     what = What(command.value)
     if large and what is not What.links:
         raise typer.BadParameter("--large is for links")
     whole = large_plan(small) if large else (small_plan if small else plan_of)(what, _compared())
     chosen = _chosen(whole, peer, line, size)
-    chosen = replace(chosen, runs=runs or chosen.runs)
+    chosen = replace(chosen, runs=runs or chosen.runs).until(seconds)
     here, known = Checkout(since, MEASURED), read(files.raw)
     if plan:
         to_do = left_to_do(chosen, known, here)
@@ -107,17 +115,13 @@ def main(
 
 def _report(files: Files, shown: list[Run]) -> None:
     if not shown:
-        raise typer.BadParameter(f"{files.raw} has no run of this; run it without --report")
+        raise typer.BadParameter(f"{files.raw} has no run of this; {NO_RUN}")
     write(files, shown)
-    print(text_of(shown))
+    print(text_of(files, shown))
     tell(f"written: {files.summary}, {files.table}, {files.page}")
-    if any(_is_bad(run) for run in shown):
+    # A peer's failure is a result.
+    if any(run.error and is_ours(run) for run in standing(shown)):
         raise typer.Exit(1)
-
-
-def _is_bad(run: Run) -> bool:
-    """Tell whether a run of ours failed; a peer's failure is a result."""
-    return bool(run.error) and (run.case.peer == RAW or run.case.peer.startswith(OURS))
 
 
 def _compared() -> list[str]:

@@ -6,7 +6,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.links.cases import Run
+from benchmarks.links.cases import Case, Run
+from benchmarks.links.failures import made_good
+from benchmarks.links.goals import GOAL_COLUMNS, Goal, goal_rows
 from benchmarks.links.peers import found
 from benchmarks.links.pictures import (
     large_picture,
@@ -15,16 +17,26 @@ from benchmarks.links.pictures import (
     saved_picture,
     size_picture,
 )
-from benchmarks.links.plans import OURS
-from benchmarks.links.savings import SAVED_COLUMNS, saved_rows
+from benchmarks.links.plans import OURS, RAW
+from benchmarks.links.savings import SAVED_COLUMNS, saved_rows, saved_shares
 from benchmarks.links.sites.cases import SiteRun
 from benchmarks.links.sites.page import parts_of
 from benchmarks.links.sizes import LARGE_COLUMNS, is_constant, large_rows
-from benchmarks.links.tables import COLUMNS, LINE_COLUMNS, Row, line_rows, rows_of
+from benchmarks.links.tables import (
+    COLUMNS,
+    LINE_COLUMNS,
+    PEER_COLUMNS,
+    Row,
+    line_rows,
+    peer_rows,
+    rows_of,
+)
+from benchmarks.links.theirs import THEIR_COLUMNS
 from streamlink.profiling.page import Notes, Page, Picture, Table
 
 __all__ = ["findings", "html_of"]
 
+THEIRS = "NVIDIA FLARE's own benchmark beside streamlink"
 METHOD = (
     "Each run has two new processes in the peer's own environment, and a line of its own.",
     "The clock runs from the word to start until both ends are finished.",
@@ -36,22 +48,33 @@ METHOD = (
 )
 
 
-def html_of(title: str, runs: Sequence[Run], sites: Sequence[SiteRun] = ()) -> str:
+def html_of(
+    title: str,
+    runs: Sequence[Run],
+    goals: Sequence[Goal] = (),
+    sites: Sequence[SiteRun] = (),
+    theirs: Sequence[tuple[str, ...]] = (),
+) -> str:
     """Return the page; nothing in it is fetched from a network.
 
     Args:
         title: of the page.
         runs: of transfers.
+        goals: the numbers to reach.
         sites: of the two-site job, for a part of the page; none: no such part.
+        theirs: rows of NVIDIA FLARE's own benchmark; none: no such table.
     """
     rows = rows_of(runs)
-    failures = _failures(rows)
+    failures = [*_failures(rows), *made_good(runs)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         parts: list[Table | Picture | Notes] = [
+            Table("Numbers to reach", GOAL_COLUMNS, goal_rows(goals), len(GOAL_COLUMNS)),
             Table("The lines, as a raw socket found them first", LINE_COLUMNS, line_rows(runs), 2),
+            Table("The peers", PEER_COLUMNS, peer_rows(runs), len(PEER_COLUMNS)),
             Table("The transfers", COLUMNS, [row.cells() for row in _compared(rows)], 3),
             *([Notes("What failed", failures)] if failures else []),
+            *([Table(THEIRS, THEIR_COLUMNS, theirs)] if theirs else []),
             *_rates(rows, folder),
             *_savings(rows, folder),
             *_sizes(rows, folder),
@@ -77,7 +100,7 @@ def _savings(rows: Sequence[Row], folder: Path) -> list[Table | Picture | Notes]
     if not (cells := saved_rows(rows)):
         return []
     table = Table("What each encoding saved", SAVED_COLUMNS, cells, 3)
-    return [table, *saved_picture(rows, folder)]
+    return [table, *(saved_picture(rows, folder) if saved_shares(rows) else [])]
 
 
 def _sizes(rows: Sequence[Row], folder: Path) -> list[Table | Picture | Notes]:
@@ -88,15 +111,23 @@ def _sizes(rows: Sequence[Row], folder: Path) -> list[Table | Picture | Notes]:
 
 
 def findings(rows: Sequence[Row]) -> list[str]:
-    """Return for each line what streamlink reached of a raw socket, and the next best peer's."""
+    """Return for each line what streamlink reached of a raw socket, and the best of the others."""
     sentences: list[str] = []
     for row in rows:
-        if row.case.peer != OURS or row.share is None:
-            continue
-        payload = row.case.payload
-        model = str(payload)
-        sentences.append(f"{row.case.line}, {model}: {row.share:.3f} of a raw socket")
+        if row.case.peer == OURS and row.share is not None:
+            case, best = row.case, _best_of_others(row.case, rows)
+            others = f"; the best of the others: {best.case.peer}, {best.share:.3f}" if best else ""
+            said = f"{case.line}, {case.payload}: {row.share:.3f} of a raw socket"
+            sentences.append(f"{said}{others}")
     return sentences
+
+
+def _best_of_others(case: Case, rows: Sequence[Row]) -> Row | None:
+    """Return the fastest of other programs with the same model and line; None: there is none."""
+    others = [row for row in rows if (row.case.line, row.case.payload) == (case.line, case.payload)
+              and row.share is not None
+              and row.case.peer != RAW and not row.case.peer.startswith(OURS)]  # fmt: skip
+    return max(others, key=lambda row: row.share or 0.0, default=None)
 
 
 def _failures(rows: Sequence[Row]) -> list[str]:

@@ -13,19 +13,36 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.links.cases import Run
+from benchmarks.links.failures import made_good
+from benchmarks.links.goals import GOAL_COLUMNS, goal_rows, goals_of
 from benchmarks.links.kept import latest
+from benchmarks.links.plans import What
 from benchmarks.links.savings import SAVED_COLUMNS, saved_rows
 from benchmarks.links.sizes import LARGE_COLUMNS, is_constant, large_rows
-from benchmarks.links.tables import COLUMNS, LINE_COLUMNS, Row, line_rows, rows_of
+from benchmarks.links.tables import (
+    COLUMNS,
+    LINE_COLUMNS,
+    PEER_COLUMNS,
+    Row,
+    line_rows,
+    peer_rows,
+    rows_of,
+)
+from benchmarks.links.theirs import THEIR_COLUMNS, read_theirs, their_rows
 from benchmarks.tables import print_table
 
-__all__ = ["Files", "replace_file", "summary_of", "text_of", "write"]
+__all__ = ["NO_RUN", "Files", "replace_file", "summary_of", "text_of", "write"]
 
+NO_RUN = "run it without --report, or with a later --deadline"
 
 TITLES = {
     "links": "streamlink over lines",
     "peers": "Model transfers beside their peers",
 }
+
+
+TextTable = tuple[str, Sequence[str], Sequence[Sequence[str]]]
+"""Title, columns and rows."""
 
 
 @dataclass(frozen=True)
@@ -58,40 +75,58 @@ class Files:
 
 def write(files: Files, runs: Sequence[Run]) -> None:
     """Write everything that is made of raw results; each file appears whole or not at all."""
-    replace_file(files.summary, json.dumps(summary_of(runs), indent=1) + "\n")
-    replace_file(files.table, text_of(runs))
+    replace_file(files.summary, json.dumps(summary_of(files, runs), indent=1) + "\n")
+    replace_file(files.table, text_of(files, runs))
     # The pictures need matplotlib, which a run does not.
     from benchmarks.links.page import html_of
     from benchmarks.links.sites.report import read_sites
 
     # What is measured of the two-site job is a part of the page about lines.
-    sites = latest(read_sites(Files(files.folder, "sites").raw)) if files.name == "links" else []
-    replace_file(files.page, html_of(TITLES[files.name], runs, sites))
+    is_links = files.name == "links"
+    sites = latest(read_sites(Files(files.folder, "sites").raw)) if is_links else []
+    goals, theirs = goals_of(What(files.name), rows_of(runs)), _theirs(files)
+    replace_file(files.page, html_of(TITLES[files.name], runs, goals, sites, theirs))
 
 
-def text_of(runs: Sequence[Run]) -> str:
-    """Return the tables as text: the lines themselves, the peers, and why peers failed."""
+def text_of(files: Files, runs: Sequence[Run]) -> str:
+    """Return the tables as text: the lines themselves, the peers, numbers to reach, failures."""
     rows = rows_of(runs)
     console = Console(file=io.StringIO(), width=400)
-    console.print("The lines themselves, as a raw socket found them first")
-    print_table(console, LINE_COLUMNS, line_rows(runs))
-    console.print("\nThe transfers: median (range)")
-    print_table(console, COLUMNS, [row.cells() for row in rows])
-    if saved := saved_rows(rows):
-        console.print("\nWhat each encoding saved")
-        print_table(console, SAVED_COLUMNS, saved)
-    if large := large_rows(rows):
-        console.print("\nComputed models over loopback")
-        print_table(console, LARGE_COLUMNS, large)
+    for title, columns, cells in _tables(files, runs, rows):
+        console.print(title)
+        print_table(console, columns, cells)
+        console.print()
+    if large_rows(rows):
         console.print(is_constant(rows))
-    for row in rows:
-        if row.error:
-            console.print(f"{row.case}: {row.error}", markup=False, soft_wrap=True)
+    failed = [f"{row.case}: {row.error}" for row in rows if row.error]
+    for sentence in (*failed, *made_good(runs)):
+        console.print(sentence, markup=False, soft_wrap=True)
     found = console.file.getvalue()  # type: ignore[attr-defined]
     return str(found)
 
 
-def summary_of(runs: Sequence[Run]) -> dict[str, Any]:
+def _tables(files: Files, runs: Sequence[Run], rows: Sequence[Row]) -> list[TextTable]:
+    """Return title, columns and rows of each table; the numbers to reach come last."""
+    goals = goals_of(What(files.name), rows)
+    some: list[TextTable] = [
+        ("What each encoding saved", SAVED_COLUMNS, saved_rows(rows)),
+        ("Computed models over loopback", LARGE_COLUMNS, large_rows(rows)),
+        ("NVIDIA FLARE's own benchmark beside streamlink", THEIR_COLUMNS, _theirs(files)),
+    ]
+    return [
+        ("The lines themselves, as a raw socket found them first", LINE_COLUMNS, line_rows(runs)),
+        ("The peers", PEER_COLUMNS, peer_rows(runs)),
+        ("The transfers: median (range)", COLUMNS, [row.cells() for row in rows]),
+        *(table for table in some if table[2]),
+        ("Numbers to reach", GOAL_COLUMNS, goal_rows(goals)),
+    ]
+
+
+def _theirs(files: Files) -> Sequence[tuple[str, ...]]:
+    return their_rows(read_theirs(files.folder)) if files.name == "peers" else []
+
+
+def summary_of(files: Files, runs: Sequence[Run]) -> dict[str, Any]:
     """Return the rows as JSON, with commits and machines of the runs behind them."""
     rows = rows_of(runs)
     return {
@@ -99,11 +134,19 @@ def summary_of(runs: Sequence[Run]) -> dict[str, Any]:
         "machines": sorted({run.where for run in runs}),
         "from": min((run.at for run in runs), default=""),
         "to": max((run.at for run in runs), default=""),
-        "lines": [dict(zip(LINE_COLUMNS, each, strict=True)) for each in line_rows(runs)],
+        "lines": _dicts(LINE_COLUMNS, line_rows(runs)),
+        "peers": _dicts(PEER_COLUMNS, peer_rows(runs)),
         "rows": [_row(row) for row in rows],
-        "saved": [dict(zip(SAVED_COLUMNS, each, strict=True)) for each in saved_rows(rows)],
-        "large": [dict(zip(LARGE_COLUMNS, each, strict=True)) for each in large_rows(rows)],
+        "saved": _dicts(SAVED_COLUMNS, saved_rows(rows)),
+        "large": _dicts(LARGE_COLUMNS, large_rows(rows)),
+        "theirs": _dicts(THEIR_COLUMNS, _theirs(files)),
+        "numbers_to_reach": [goal.as_json() for goal in goals_of(What(files.name), rows)],
+        "made_good": made_good(runs),
     }
+
+
+def _dicts(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[dict[str, str]]:
+    return [dict(zip(columns, each, strict=True)) for each in rows]
 
 
 def _row(row: Row) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import typer
 
 from benchmarks.integrations.kept import Checkout
+from benchmarks.links.failures import standing
 from benchmarks.links.kept import latest
-from benchmarks.links.reports import Files
+from benchmarks.links.reports import NO_RUN, Files
 from benchmarks.links.series import tell
 from benchmarks.links.sites.cases import SiteRun
 from benchmarks.links.sites.plans import plan_seconds, site_plan, small_site_plan
@@ -29,15 +31,22 @@ def run_sites(
     plan: bool,
     runs: int | None,
     since: str | None,
+    seconds: float = inf,
 ) -> None:
     """Run what is left of the plan, or only show what is kept.
+
+    Args:
+        files: where results are, and reports go.
+        small: the plan of a minute. report: show what is kept. plan: print what is left to do.
+        runs: of each case. since: a commit from which on all runs count.
+        seconds: until the deadline; what would not end by then is not begun.
 
     Raises:
         typer.BadParameter: there is nothing to show, or a line cannot be had.
         typer.Exit: a run failed, or it was interrupted.
     """
     chosen = small_site_plan() if small else site_plan()
-    chosen = replace(chosen, runs=runs or chosen.runs)
+    chosen = replace(chosen, runs=runs or chosen.runs, stop_seconds=seconds)
     here, known = Checkout(since, MEASURED), read_sites(files.raw)
     if plan:
         to_do = left_to_do(chosen, known, here)
@@ -63,9 +72,9 @@ def run_sites(
 
 def _report(files: Files, shown: list[SiteRun]) -> None:
     if not shown:
-        raise typer.BadParameter(f"{files.raw} has no run of this; run it without --report")
+        raise typer.BadParameter(f"{files.raw} has no run of this; {NO_RUN}")
     write(files, shown)
     print(text_of(shown))
     tell(f"written: {files.summary}, {files.table}, {files.page}")
-    if any(run.error for run in shown):
+    if any(run.error for run in standing(shown)):
         raise typer.Exit(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.links.failures import made_good
 from benchmarks.links.sites import seed
 from benchmarks.links.sites.cases import CLIENTS, FAR, NEAR, SiteRun
 from benchmarks.links.sites.pictures import time_pictures, use_pictures
@@ -45,7 +46,7 @@ def parts_of(
 ) -> list[Table | Picture | Notes]:
     """Return tables, pictures and notes; the titles of the tables begin with ``title``."""
     rows = rows_of(runs)
-    failed = failures(rows)
+    failed = [*failures(rows), *made_good(runs)]
     texts = {"The job": 2, "A model": 2, "Each": 2}
     tables = [
         Table(f"{title}{name}", columns, cells,

@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
+from benchmarks.links.failures import made_good
 from benchmarks.links.kept import read_as
 from benchmarks.links.reports import Files, replace_file
 from benchmarks.links.sites import seed
@@ -67,7 +68,7 @@ def text_of(runs: Sequence[SiteRun]) -> str:
         print_table(console, columns, rows)
         console.print()
     console.print(f"The seed: {seed.SOURCE}")
-    for failure in failures(rows_of(runs)):
+    for failure in (*failures(rows_of(runs)), *made_good(runs)):
         console.print(failure, markup=False, soft_wrap=True)
     return str(console.file.getvalue())  # type: ignore[attr-defined]
 

@@ -13,6 +13,7 @@ from benchmarks.links.accuracy import measure_line
 from benchmarks.links.kept import read
 from benchmarks.links.lines import parse_line
 from benchmarks.links.measuring import measure
+from benchmarks.longline.roads import congestion_controls
 from tests.benchmarks.links.cases import case_of
 from tests.benchmarks.links.commands import ASKS_GIT, run_here
 
@@ -59,6 +60,7 @@ def test_a_peer_that_cannot_be_had_is_reported_and_the_rest_go_on(tmp_path: Path
     ("words", "reason"),
     [
         pytest.param(("--report",), "has no run of this", marks=ASKS_GIT),
+        pytest.param(("--small", "--deadline", "0"), "a later --deadline", marks=ASKS_GIT),
         (("--peer", "carrier pigeon"), "plain grpcio"),
         (("--line", "fast"), "100Mbit,50ms"),
         (("--size", "many"), "many"),
@@ -77,6 +79,7 @@ def test_what_cannot_be_done_is_refused_with_the_reason(
 def test_streamlink_moves_a_model_over_a_relay_which_counts_it() -> None:
     run = measure(case_of("streamlink", "200Mbit,10ms", mib=2, arrays=4))
     assert not run.error
+    assert run.line["congestion_control"] in congestion_controls()
     assert run.wire_bytes is not None
     assert 1.0 <= run.wire_bytes / (2 * MIB) < 1.1
     assert run.seconds >= run.case.line.seconds(2 * MIB) * 0.8

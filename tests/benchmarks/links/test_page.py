@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.links.page import findings
 from benchmarks.links.reports import Files, text_of, write
+from benchmarks.links.tables import rows_of
 from tests.benchmarks.links.cases import case_of, run_of
 
 pytestmark = pytest.mark.slow  # matplotlib
@@ -37,8 +39,63 @@ def test_the_summary_has_every_case_and_the_runs_behind_it(tmp_path: Path) -> No
     summary = json.loads(files.summary.read_text("utf-8"))
     assert len(summary["rows"]) == len(RUNS)
     assert summary["commits"] == ["abc"]
-    assert files.table.read_text("utf-8") == text_of(RUNS)
+    assert files.table.read_text("utf-8") == text_of(files, RUNS)
 
 
-def test_the_tables_say_why_a_peer_failed() -> None:
-    assert "Flower, message, 8 MiB in 1 array, loopback: NoEnvironment" in text_of(RUNS)
+def test_the_tables_say_why_a_peer_failed(tmp_path: Path) -> None:
+    text = text_of(Files(tmp_path, "peers"), RUNS)
+    assert "Flower, message, 8 MiB in 1 array, loopback: NoEnvironment" in text
+
+
+def test_a_failure_that_was_made_good_is_told_and_no_row_has_it(tmp_path: Path) -> None:
+    files = Files(tmp_path, "links")
+    again = [run_of(case_of(), error="WorkerFailed: <busy>"), run_of(case_of())]
+    write(files, again)
+    summary = json.loads(files.summary.read_text("utf-8"))
+    assert [(row["runs"], row["error"]) for row in summary["rows"]] == [(1, "")]
+    assert "when it was tried again: WorkerFailed: <busy>" in files.table.read_text("utf-8")
+    assert "when it was tried again: WorkerFailed: &lt;busy&gt;" in files.page.read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["links", "peers"])
+def test_text_summary_and_page_end_in_the_numbers_to_reach(name: str, tmp_path: Path) -> None:
+    files = Files(tmp_path, name)
+    write(files, RUNS)
+    numbers = json.loads(files.summary.read_text("utf-8"))["numbers_to_reach"]
+    assert {number["is_met"] for number in numbers} == {None, True}
+    for each in (files.table, files.page):
+        text = each.read_text("utf-8")
+        assert "Numbers to reach" in text
+        assert all(number["where"] in text for number in numbers)
+
+
+def test_the_programs_and_the_congestion_control_behind_a_run_are_shown(tmp_path: Path) -> None:
+    files = Files(tmp_path, "peers")
+    run = run_of(case_of("rsync, daemon"), facts={"version": "rsync  version 3.4.1"},
+                 line={"congestion_control": "bbr"})  # fmt: skip
+    write(files, [run])
+    for each in (files.table, files.page, files.summary):
+        text = each.read_text("utf-8")
+        assert "rsync  version 3.4.1" in text
+        assert "bbr" in text
+
+
+def test_their_own_benchmark_is_shown_beside_the_peers_where_it_was_run(tmp_path: Path) -> None:
+    files = Files(tmp_path, "peers")
+    assert "NVFlare's own" not in text_of(files, RUNS)
+    seconds = {"streamlink, computed model": [2.0], "NVFlare's own: byte stream": [3.0]}
+    (tmp_path / "theirs.json").write_text(json.dumps({"nbytes": 10**9, "seconds": seconds}))
+    write(files, RUNS)
+    assert "NVFlare's own: byte stream" in files.table.read_text("utf-8")
+    assert "NVFlare&#x27;s own: byte stream" in files.page.read_text("utf-8")
+    links = Files(tmp_path, "links")
+    assert "NVFlare's own" not in text_of(links, RUNS)
+
+
+def test_what_is_found_of_a_line_names_the_best_of_the_others() -> None:
+    seconds = {"raw socket": 1.0, "streamlink": 2.0, "plain grpcio": 4.0, "rsync, daemon": 2.5}
+    runs = [run_of(case_of(peer), each) for peer, each in seconds.items()]
+    [sentence] = findings(rows_of(runs))
+    assert sentence.endswith("0.500 of a raw socket; the best of the others: rsync, daemon, 0.400")
+    [alone] = findings(rows_of(runs[:2]))
+    assert alone.endswith("0.500 of a raw socket")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import streamlink
+from benchmarks.links.failures import standing
 from benchmarks.links.lines import Line
 from benchmarks.links.sites import seed, weights
 from benchmarks.links.sites.cases import CLIENTS, FAR, NEAR, Probed, SiteCase, SiteRun, Variant
@@ -57,7 +58,8 @@ class Series:
 
     def go(self, plan: SitePlan, path: Path) -> list[SiteRun]:
         run_plan(plan, path, read_sites(path), Here(), run_case=self.run_case,
-                 probe_lines=self.probe_lines, tell=lambda text: None)  # fmt: skip
+                 probe_lines=self.probe_lines, tell=lambda text: None,
+                 clock=lambda: 0.0)  # fmt: skip
         return read_sites(path)
 
 
@@ -180,10 +182,32 @@ def test_nothing_is_probed_where_nothing_is_left(tmp_path: Path) -> None:
     assert (series.probes, series.done) == ([], [])
 
 
-def test_a_case_that_failed_is_kept_and_not_run_again(tmp_path: Path) -> None:
+def test_a_case_that_failed_twice_is_not_run_again(tmp_path: Path) -> None:
     runs = Series(failing=PLAIN).go(SitePlan((PLAIN, SPOOL)), tmp_path / "sites.jsonl")
     assert [run.error for run in runs] == ["no", ""]
-    assert left_to_do(SitePlan((PLAIN, SPOOL), runs=2), runs, Here()) == [SPOOL]
+    assert left_to_do(SitePlan((PLAIN, SPOOL), runs=2), [runs[0], *runs], Here()) == [SPOOL]
+
+
+def test_a_case_that_failed_is_left_to_the_next_invocation_and_then_made_good(
+    tmp_path: Path,
+) -> None:
+    plan, path = SitePlan((PLAIN,), runs=2), tmp_path / "sites.jsonl"
+    first, second = Series(failing=PLAIN), Series()
+    first.go(plan, path)
+    runs = second.go(plan, path)
+    assert (len(first.done), len(second.done)) == (1, 2)
+    assert len(rows_of(runs)[0].good) == 2
+    assert not any(run.error for run in standing(runs))
+    assert "when it was tried again: no" in text_of(runs)
+
+
+def test_nothing_is_begun_that_would_not_end_before_the_deadline(tmp_path: Path) -> None:
+    series, path = Series(), tmp_path / "sites.jsonl"
+    plan = SitePlan((PLAIN, SPOOL), stop_seconds=plan_seconds([PLAIN], SitePlan(())) - 1)
+    assert series.go(plan, path) == []
+    assert (series.probes, series.done) == ([], [])
+    series.go(replace(plan, stop_seconds=plan.stop_seconds + 2), path)
+    assert series.done == [PLAIN, SPOOL]
 
 
 @pytest.mark.parametrize("here", [Here(where="another machine")])

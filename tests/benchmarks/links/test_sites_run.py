@@ -52,6 +52,7 @@ def test_a_small_series_is_right_and_its_page_can_be_made_again(tmp_path: Path) 
     ("words", "reason"),
     [
         pytest.param(("--report",), "has no run of this", marks=ASKS_GIT),
+        pytest.param(("--small", "--deadline", "0"), "a later --deadline", marks=ASKS_GIT),
         (("--line", "1Mbit"), "leave out"),
     ],
 )

@@ -1,0 +1,90 @@
+"""``make bench-links``: all its commands, one deadline, and the worst status of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+# Notes what it is asked for, and ends with the status that is set for that command.
+PYTHON = """\
+#!{python}
+import os, sys
+from pathlib import Path
+words = sys.argv[3:]
+with Path({folder!r}, "asked").open("a") as file:
+    print(*words, file=file)
+sys.exit(int(os.environ.get("STATUS_" + words[0] + "_large" * ("--large" in words), 0)))
+"""
+
+pytestmark = [
+    pytest.mark.processes(quick=True),
+    pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine"),
+]
+
+
+def make(target: str, folder: Path, *words: str, **status: int) -> tuple[int, list[list[str]]]:
+    """Run a target with a python that measures nothing; returns status and what was asked."""
+    program = folder / "bin" / "python"
+    program.parent.mkdir()
+    program.write_text(PYTHON.format(python=sys.executable, folder=str(folder)))
+    program.chmod(0o755)
+    (folder / ".bench").touch()  # it is up to date
+    (folder / ".created").touch()
+    env = {**os.environ, **{f"STATUS_{name}": str(code) for name, code in status.items()}}
+    command = ["make", "-s", target, f"VENV={folder}", *words]
+    done = subprocess.run(command, cwd=REPOSITORY, env=env, capture_output=True, text=True,
+                          timeout=60)  # fmt: skip
+    asked = (folder / "asked").read_text().splitlines()
+    return done.returncode, [line.split() for line in asked]
+
+
+def without_deadline(words: list[str]) -> list[str]:
+    at = words.index("--deadline")
+    return words[:at] + words[at + 2 :]
+
+
+def test_a_command_that_fails_does_not_keep_the_others_from_running(tmp_path: Path) -> None:
+    status, asked = make("bench-links", tmp_path, sites=1)
+    assert status != 0
+    assert [without_deadline(words) for words in asked] == [
+        ["sites"],
+        ["links", "--large"],
+        ["links"],
+    ]
+
+
+@pytest.mark.parametrize("failing", ["sites", "links_large", "links"])
+def test_the_target_fails_whichever_of_its_commands_has_failed(
+    failing: str, tmp_path: Path
+) -> None:
+    status, asked = make("bench-links", tmp_path, **{failing: 1})
+    assert (status != 0, len(asked)) == (True, 3)
+
+
+def test_the_target_succeeds_where_all_its_commands_do(tmp_path: Path) -> None:
+    status, asked = make("bench-links", tmp_path, "SMALL=1")
+    assert status == 0
+    assert all("--small" in words for words in asked)
+
+
+def test_an_interrupted_command_ends_the_target(tmp_path: Path) -> None:
+    status, asked = make("bench-links", tmp_path, sites=130)
+    assert status != 0
+    assert [words[0] for words in asked] == ["sites"]
+
+
+@pytest.mark.parametrize("target", ["bench-links", "bench-peers"])
+def test_all_commands_of_a_target_have_one_deadline_in_two_hours(
+    target: str, tmp_path: Path
+) -> None:
+    began_at = int(time.time())
+    _, asked = make(target, tmp_path)
+    [deadline] = {float(words[words.index("--deadline") + 1]) for words in asked}
+    assert began_at <= deadline - 120 * 60 <= time.time()
