@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import secrets
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,16 +11,15 @@ from typing import Annotated
 import typer
 
 from streamlink.allocator import tune_allocator
-from streamlink.cli.checks import check_file, check_name, check_serving, check_visiting
+from streamlink.cli.checks import check_file, check_name, check_visiting
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.errors import CommandError, JobFailed
 from streamlink.cli.paths import ADDRESS, check_address
-from streamlink.cli.services import security_summary
+from streamlink.cli.probe_listen import answer_one
 from streamlink.cli.settings import LINK, SERVING, VISITING
 from streamlink.config import LinkConfig, parse_size
-from streamlink.errors import ConnectFailed, TopicNotServed
+from streamlink.errors import TopicNotServed
 from streamlink.link.probe_line import ProbeLine
-from streamlink.link.probe_server import serve_probe
 from streamlink.link.probe_wire import MAX_PROBE_BYTES
 from streamlink.logs import escape
 from streamlink.model.interfaces import ModelSource
@@ -33,7 +30,6 @@ from streamlink.probing.measured import Measured
 from streamlink.probing.proposal import propose
 from streamlink.probing.text import as_json, as_text, as_yaml, forecast_text, settings_text
 from streamlink.stores import open_model
-from streamlink.transport.addresses import listening_at
 
 __all__ = ["probe"]
 
@@ -53,8 +49,8 @@ def probe(
         str | None,
         typer.Option(
             metavar=ADDRESS,
-            help="Instead of an address: listen there for one probe, print a one-time token for "
-            "it, and end after it.",
+            help="Instead of an address: listen there for one probe, print the command for the "
+            "other end, with a one-time token, and end after it.",
         ),
     ] = None,
     one_time: Annotated[
@@ -120,7 +116,7 @@ def probe(
     check_file("--output", output)
     check_file("--report", report)
     if listen is not None:
-        _listen(listen, timeout, common)
+        answer_one(listen, timeout, common)
         return
     plan = _Plan.of(seconds, most, model)
     check_address("the address", address or "")
@@ -228,35 +224,3 @@ def _report(measured: Measured, plan: _Plan, output: Path | None, report: Path |
 def _escaped(text: str) -> str:
     """Return text of several lines without control characters of others."""
     return "\n".join(escape(line) for line in text.splitlines())
-
-
-def _listen(listen: str, timeout: float | None, common: Common) -> None:
-    check_address("--listen", listen)
-    if timeout is not None and not 0 < timeout < float("inf"):
-        raise CommandError(f"--timeout must be positive and finite, not {timeout:g}")
-    way = security_summary(common.config.security)
-    if common.is_check:
-        check_serving(listen, common.config)
-        common.passed()
-        return
-    token = secrets.token_urlsafe(18)
-
-    def on_listening(port: int) -> None:
-        where = listening_at(listen, port)
-        logger.info("listening on %s (%s), waiting for one probe", where, way)
-        for everywhere in ("0.0.0.0:", "[::]:"):
-            if where.startswith(everywhere):  # no address for others
-                where = f"{socket.gethostname()}:{where.removeprefix(everywhere)}"
-        typer.echo(f"at the other end: streamlink probe {escape(where)} --one-time {token}")
-
-    with a_job():
-        if not serve_probe(
-            listen,
-            token=token,
-            config=common.config,
-            timeout=timeout,
-            on_listening=on_listening,
-            cancel=common.cancel,
-        ):
-            raise ConnectFailed(f"no probe came to {listen} within {timeout:g} s")
-    typer.echo("one probe was answered")
