@@ -1,14 +1,16 @@
 """How long one round takes over a line that was measured. Arithmetic only.
 
-Counted is the time on the line, and what encodings cost the processor, which overlaps it. Not
-counted are the work of the client, disks, and other clients that share the server's line.
+Counted is the time on the line, over as many connections as are proposed for it, and what encodings
+cost the processor, which overlaps it. Not counted are the work of the client, disks, and other
+clients that share the server's line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from streamlink.probing.lanes import both_at_once, lanes_for, seconds_over
 from streamlink.probing.measured import Measured
 from streamlink.probing.speed import Speed
 
@@ -36,6 +38,8 @@ class Round:
 
     executor: str
     encoding: str
+    connections: int
+    """The most for each direction, as they are proposed for the line (count)."""
     down_seconds: float
     """Until the client has the model."""
     up_seconds: float
@@ -65,20 +69,23 @@ def _rounds(executor: str, nbytes: int, measured: Measured, cost: EncodingCost) 
         # ``auto`` is planes where that is faster, and plain elsewhere.
         plain = _round(executor, nbytes, measured, PLAIN)
         best = min(found, plain, key=lambda each: each.seconds)
-        yield Round(executor, "auto", best.down_seconds, best.up_seconds, best.seconds)
+        yield replace(best, encoding="auto")
 
 
 def _round(executor: str, nbytes: int, measured: Measured, cost: EncodingCost) -> Round:
+    m, lanes = measured, lanes_for(measured)
+
+    def leg(one: Speed, several: Speed) -> float:
+        """Return the time of one direction: that of its slowest part, since all work at once."""
+        line = seconds_over(one, several, lanes, nbytes * cost.share)
+        return max(line, nbytes / cost.encode, nbytes / cost.decode)
+
     if executor == "streaming":
         # The answer to a range leaves while the next one arrives: both ways at once.
-        down = _leg(nbytes, measured.down_both, cost) + measured.down.start_seconds
-        up = _leg(nbytes, measured.up_both, cost) + measured.up.start_seconds
-        return Round(executor, cost.name, down, up, max(down, up) + measured.loaded.median)
-    down, up = _leg(nbytes, measured.down, cost), _leg(nbytes, measured.up, cost)
-    return Round(executor, cost.name, down, up, down + up)
-
-
-def _leg(nbytes: int, speed: Speed, cost: EncodingCost) -> float:
-    """Return the time of one direction: that of its slowest part, since all work at once."""
-    line = speed.seconds_for(nbytes * cost.share)
-    return max(line, nbytes / cost.encode, nbytes / cost.decode)
+        down_several = both_at_once(m.down, m.down_both, m.down_several)
+        up_several = both_at_once(m.up, m.up_both, m.up_several)
+        down = leg(m.down_both, down_several) + m.down.start_seconds
+        up = leg(m.up_both, up_several) + m.up.start_seconds
+        return Round(executor, cost.name, lanes, down, up, max(down, up) + m.loaded.median)
+    down, up = leg(m.down, m.down_several), leg(m.up, m.up_several)
+    return Round(executor, cost.name, lanes, down, up, down + up)

@@ -12,6 +12,7 @@ from math import ceil
 
 from streamlink.config import StreamConfig, TimeoutConfig
 from streamlink.config.values import KiB, MiB
+from streamlink.probing.lanes import CARRIER, connections_text, lanes_for
 from streamlink.probing.measured import Measured
 
 __all__ = ["Choice", "longest_silence", "propose", "size_text"]
@@ -19,7 +20,6 @@ __all__ = ["Choice", "longest_silence", "propose", "size_text"]
 _LEAST_CHUNK = 64 * KiB
 _CHUNK_SECONDS = 1.0
 _MOST_WINDOW = 256 * MiB
-_LEAST_GAIN = 1.10
 _SAFETY = 10.0
 _LEAST_TIMEOUT = 60.0
 
@@ -99,13 +99,16 @@ def _window(measured: Measured, chunk: int) -> Choice:
 
 
 def _lanes(measured: Measured) -> Choice:
-    gain, count = measured.gain_of_several, measured.several
-    carried = f"{count} connections together carried {gain:.2f} x what one did"
-    if gain >= _LEAST_GAIN:
+    lanes, tried = lanes_for(measured), measured.several
+    carried = f"{tried} connections together carried {measured.gain_of_several:.2f} x what one did"
+    forecast = f"the forecast of a round is over {connections_text(lanes)}"
+    if measured.carrier != CARRIER:
+        why = f"the default; only {CARRIER} carries a stream over several, not {measured.carrier}"
+    elif lanes == 1:
+        why = f"the default; {carried}, so one fills the line"
+    else:
         why = f"{carried}; streamlink opens one more while that makes a stream faster"
-        return Choice("stream.max_lanes", count, str(count), why)
-    why = f"the default; {carried}, so one fills the line"
-    return Choice("stream.max_lanes", 1, "1", why)
+    return Choice("stream.max_lanes", lanes, str(lanes), f"{why}; {forecast}")
 
 
 def _timeouts(measured: Measured, chunk: int) -> tuple[Choice, ...]:

@@ -9,6 +9,7 @@ from textwrap import wrap
 from typing import Any
 
 from streamlink.probing.forecast import EncodingCost, Round
+from streamlink.probing.lanes import SECONDS_TO_OPEN, connections_text
 from streamlink.probing.measured import Measured, RoundTrips
 from streamlink.probing.proposal import Choice
 from streamlink.probing.speed import Speed
@@ -61,9 +62,10 @@ def forecast_text(
     nbytes: int, rounds: Sequence[Round], costs: Sequence[EncodingCost], what: str
 ) -> str:
     """Return the forecast of one round with a model of ``nbytes``."""
-    title = f"one round with a model of {nbytes} bytes, the line alone"
+    lanes = max(each.connections for each in rounds)
     lines = [
-        f"{title} (without training, disks and other clients):",
+        f"one round with a model of {nbytes} bytes over {connections_text(lanes)}, the line alone",
+        "(without training, disks and other clients):",
         f"  {'executor':<11}{'encoding':<10}{'down':>12}{'up':>12}{'round':>12}",
     ]
     lines += [
@@ -76,7 +78,18 @@ def forecast_text(
             f"  {cost.name}: {1 / cost.share:.2f} x shorter, {cost.encode / 1e6:.0f} MB/s to "
             f"encode, {cost.decode / 1e6:.0f} to decode here, tried with {what}"
         )
+    if lanes > 1:
+        lines += _note(
+            f"connections: a stream begins with one and opens the next after {SECONDS_TO_OPEN:g} s "
+            f"each. The rates of 1 and of {lanes} were measured; in between the rate is assumed to "
+            "grow evenly. Streaming uses both ways at once, which was measured over one connection "
+            "each way; several are assumed to lose the same share of their rate"
+        )
     return "\n".join(lines)
+
+
+def _note(text: str) -> list[str]:
+    return wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="      ")
 
 
 def as_yaml(measured: Measured, choices: Sequence[Choice]) -> str:

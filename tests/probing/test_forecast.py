@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlink.probing.forecast import EncodingCost, Round, forecast
+from streamlink.probing.lanes import SECONDS_TO_OPEN
 from streamlink.probing.measured import Measured
+from streamlink.transport.lane_rule import SAMPLE_SECONDS, LaneRule
 from tests.probing.lines import a_line, lines
 
 SIZES = st.integers(1, 10**12)
@@ -54,3 +58,52 @@ def test_an_encoding_helps_a_slow_line_and_costs_a_fast_one() -> None:
     )
     # Then the processor is what is waited for.
     assert fast["whole", "planes"].down_seconds == pytest.approx(10**9 / 300e6)
+
+
+# --- over several connections -------------------------------------------------------------------
+
+
+def test_where_lanes_are_proposed_the_forecast_is_over_them() -> None:
+    one, four = rounds(10**12, a_line(1e6)), rounds(10**12, a_line(1e6, gain=4.0))
+    for executor in ("streaming", "whole", "on disk"):
+        shorter = one[executor, "plain"].seconds / four[executor, "plain"].seconds
+        assert shorter == pytest.approx(4.0, rel=0.01)  # of ten days, 18 s are over fewer
+        assert (one[executor, "plain"].connections, four[executor, "plain"].connections) == (1, 4)
+
+
+def test_a_gain_that_proposes_no_lanes_changes_nothing() -> None:
+    assert rounds(10**9, a_line(gain=1.09)) == rounds(10**9, a_line(gain=1.0))
+
+
+def test_a_direction_that_lanes_make_slower_is_forecast_over_one() -> None:
+    line = a_line(gain=2.0)
+    slower = replace(line, down_several=replace(line.down_several, rate=line.down.rate / 2))
+    found, alone = rounds(10**9, slower), rounds(10**9, a_line(gain=1.0))
+    for executor in ("streaming", "whole"):
+        down = alone[executor, "plain"].down_seconds
+        assert found[executor, "plain"].down_seconds == down
+        assert found[executor, "plain"].up_seconds < alone[executor, "plain"].up_seconds
+
+
+def test_a_short_transfer_ends_before_more_connections_are_open() -> None:
+    short = int(12.5e6 * 0.9 * SECONDS_TO_OPEN)
+    one, four = rounds(short, a_line(gain=1.0)), rounds(short, a_line(gain=4.0))
+    assert one["whole", "plain"].seconds == four["whole", "plain"].seconds
+
+
+def test_several_connections_lose_what_one_loses_when_both_directions_move() -> None:
+    line = a_line(1e6, gain=4.0)
+    half = replace(line.down_both, rate=line.down.rate / 2)
+    found = rounds(10**12, replace(line, down_both=half, up_both=half))
+    assert found["streaming", "plain"].seconds == pytest.approx(10**12 / 2e6, rel=0.01)
+
+
+def test_each_further_connection_opens_when_a_stream_opens_it() -> None:
+    rule, lanes, received, opened = LaneRule(most=4), 1, 0.0, list[float]()
+    for sample in range(40):
+        now = sample * SAMPLE_SECONDS
+        wanted = rule.wanted(int(received), lanes=lanes, now=now)
+        opened += [now] * (wanted - lanes)
+        lanes = wanted
+        received += lanes * 1e7 * SAMPLE_SECONDS
+    assert opened == [SECONDS_TO_OPEN * number for number in (1, 2, 3)]

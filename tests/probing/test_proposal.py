@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 
@@ -63,6 +65,12 @@ def test_lanes_are_proposed_where_several_connections_carry_more(gain: float, la
     choice = proposed(a_line(gain=gain))["stream.max_lanes"]
     assert choice.value == lanes
     assert f"{gain:.2f} x" in choice.reason
+
+
+def test_no_lanes_are_proposed_where_the_carrier_takes_none() -> None:
+    choice = proposed(replace(a_line(gain=3.0), carrier="grpc"))["stream.max_lanes"]
+    assert choice.value == 1
+    assert "only tcp carries a stream over several, not grpc" in choice.reason
 
 
 def test_timeouts_do_not_grow_with_a_model_but_with_the_silence() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 
 from streamlink.config import JobConfig
@@ -54,9 +55,31 @@ def test_a_forecast_names_executors_encodings_and_what_was_tried() -> None:
     costs = [EncodingCost("planes", 0.5, 300e6, 400e6)]
     rounds = forecast(128 * 10**9, a_line(), costs)
     text = forecast_text(128 * 10**9, rounds, costs, "random weights in F32")
-    assert len(text.splitlines()) == 2 + 9 + 1
+    assert len(text.splitlines()) == 3 + 9 + 1
     assert "planes: 2.00 x shorter, 300 MB/s to encode, 400 to decode here, tried with" in text
     assert "5.7 h" in text  # whole, plain: twice 128 GB at 12.5 MB/s
+
+
+@pytest.mark.parametrize(
+    ("gain", "over"), [(1.0, "one connection each way"), (2.0, "up to 4 connections each way")]
+)
+def test_text_and_yaml_say_over_how_many_connections_the_forecast_is(
+    gain: float, over: str
+) -> None:
+    measured = a_line(gain=gain)
+    choices, rounds = propose(measured), forecast(10**9, measured, ())
+    assert f"10{8 * '0'} bytes over {over}" in forecast_text(10**9, rounds, (), "nothing")
+    for text in (settings_text(choices), as_yaml(measured, choices).replace("#", "")):
+        assert f"the forecast of a round is over {over}" in " ".join(text.split())
+
+
+def test_what_is_assumed_of_several_connections_is_said_where_they_count() -> None:
+    def text(gain: float) -> str:
+        rounds = forecast(10**9, a_line(gain=gain), ())
+        return " ".join(forecast_text(10**9, rounds, (), "nothing").split())
+
+    assert "The rates of 1 and of 4 were measured; in between the rate is assumed" in text(2.0)
+    assert "assumed" not in text(1.0)
 
 
 def test_everything_is_in_the_json() -> None:
