@@ -26,7 +26,7 @@ from streamlink.encodings.codec import Place
 from streamlink.errors import RemoteProtocolError
 from streamlink.model.interfaces import Payload
 from streamlink.model.payloads import as_bytes_view, join
-from streamlink.model.spec import BLOCK_ELEMENTS, DTYPES, Segment
+from streamlink.model.spec import BLOCK_ELEMENTS, DTYPES, Segment, TensorSpec
 
 __all__ = ["SLICE_ELEMENTS", "Packed", "same_bits"]
 
@@ -83,6 +83,15 @@ class Packed(ABC):
     @abstractmethod
     def bound(self, values: Array) -> npt.NDArray[np.float64]:
         """Return the most by which ``rounded`` changes each of ``values``."""
+
+    def packed_bytes(self, tensor: TensorSpec) -> int:
+        """Return how long the elements of a tensor are, rounded and packed, where all of them fit.
+
+        One byte for each slice, and what the ends of ranges cut off a block, come on top.
+        """
+        if tensor.dtype not in self.dtypes:
+            return tensor.nbytes
+        return self._packed_bytes(tensor.count, tensor.numpy_dtype)
 
     @abstractmethod
     def _pack(self, values: Array) -> Sequence[Array] | None:

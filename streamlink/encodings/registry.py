@@ -13,6 +13,7 @@ __all__ = [
     "AUTO",
     "known_encodings",
     "lossless_encodings",
+    "lossy_encodings",
     "lossy_formats",
     "new_codec",
     "offered",
@@ -48,9 +49,18 @@ def known_encodings() -> tuple[str, ...]:
     return (*_CODECS, *_LOSSY)
 
 
-def lossless_encodings() -> tuple[str, ...]:
-    """Return the names of those that any model may be sent in, unchanged, without a base."""
-    return tuple(name for name in _CODECS if name not in _WITH_BASE)
+def lossless_encodings(*, with_base: bool = False) -> tuple[str, ...]:
+    """Return the names of those that any model may be sent in, unchanged.
+
+    Args:
+        with_base: also those that need an older version of it at both ends.
+    """
+    return tuple(name for name in _CODECS if with_base or name not in _WITH_BASE)
+
+
+def lossy_encodings() -> tuple[str, ...]:
+    """Return the names of the formats that lose precision, the smallest first."""
+    return tuple(_LOSSY)
 
 
 def lossy_formats(rules: Sequence[str]) -> tuple[str, ...]:

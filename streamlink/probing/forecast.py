@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from streamlink.encodings.registry import AUTO, offered
 from streamlink.probing.lanes import both_at_once, lanes_for, seconds_over
 from streamlink.probing.measured import Measured
 from streamlink.probing.speed import Speed
@@ -27,6 +28,8 @@ class EncodingCost:
     encode: float
     """Plain bytes per second; infinite: nothing is to do."""
     decode: float
+    is_lossy: bool = False
+    """Whether it rounds. The share is then that of the format, and not measured."""
 
 
 PLAIN = EncodingCost("plain", 1.0, float("inf"), float("inf"))
@@ -38,6 +41,8 @@ class Round:
 
     executor: str
     encoding: str
+    is_lossy: bool
+    """Whether that rounds."""
     connections: int
     """The most for each direction, as they are proposed for the line (count)."""
     down_seconds: float
@@ -53,23 +58,28 @@ def forecast(nbytes: int, measured: Measured, costs: Sequence[EncodingCost]) -> 
     Args:
         nbytes: of the model; an update is as large.
         measured: the line.
-        costs: of the encodings, beside plain; where ``planes`` is among them also of ``auto``.
+        costs: of the encodings, beside plain; where there is one that ``auto`` uses, also of that.
     """
-    every = [PLAIN, *costs]
     return tuple(
-        round_ for executor in ("streaming", "whole", "on disk") for each in every
-        for round_ in _rounds(executor, nbytes, measured, each)
-    )  # fmt: skip
+        round_
+        for executor in ("streaming", "whole", "on disk")
+        for round_ in _rounds(executor, nbytes, measured, costs)
+    )
 
 
-def _rounds(executor: str, nbytes: int, measured: Measured, cost: EncodingCost) -> Iterator[Round]:
-    found = _round(executor, nbytes, measured, cost)
-    yield found
-    if cost.name == "planes":
-        # ``auto`` is planes where that is faster, and plain elsewhere.
-        plain = _round(executor, nbytes, measured, PLAIN)
-        best = min(found, plain, key=lambda each: each.seconds)
-        yield replace(best, encoding="auto")
+def _rounds(
+    executor: str, nbytes: int, measured: Measured, costs: Sequence[EncodingCost]
+) -> Iterator[Round]:
+    """Yield plain, what loses nothing, ``auto``, and what does lose something."""
+    lossy = [each for each in costs if each.is_lossy]
+    lossless = [PLAIN, *(each for each in costs if not each.is_lossy)]
+    found = [_round(executor, nbytes, measured, each) for each in lossless]
+    yield from found
+    candidates = [each for each in found if each.encoding in (PLAIN.name, *offered((AUTO,)))]
+    if len(candidates) > 1:
+        # Range by range it takes what is faster; here it is one of them for the whole model.
+        yield replace(min(candidates, key=lambda each: each.seconds), encoding=AUTO)
+    yield from (_round(executor, nbytes, measured, each) for each in lossy)
 
 
 def _round(executor: str, nbytes: int, measured: Measured, cost: EncodingCost) -> Round:
@@ -86,6 +96,8 @@ def _round(executor: str, nbytes: int, measured: Measured, cost: EncodingCost) -
         up_several = both_at_once(m.up, m.up_both, m.up_several)
         down = leg(m.down_both, down_several) + m.down.start_seconds
         up = leg(m.up_both, up_several) + m.up.start_seconds
-        return Round(executor, cost.name, lanes, down, up, max(down, up) + m.loaded.median)
-    down, up = leg(m.down, m.down_several), leg(m.up, m.up_several)
-    return Round(executor, cost.name, lanes, down, up, down + up)
+        seconds = max(down, up) + m.loaded.median
+    else:
+        down, up = leg(m.down, m.down_several), leg(m.up, m.up_several)
+        seconds = down + up
+    return Round(executor, cost.name, cost.is_lossy, lanes, down, up, seconds)

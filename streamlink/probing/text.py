@@ -8,7 +8,8 @@ from itertools import groupby
 from textwrap import wrap
 from typing import Any
 
-from streamlink.probing.forecast import EncodingCost, Round
+from streamlink.encodings.registry import AUTO, lossless_encodings, offered
+from streamlink.probing.forecast import PLAIN, EncodingCost, Round
 from streamlink.probing.lanes import SECONDS_TO_OPEN, connections_text
 from streamlink.probing.measured import Measured, RoundTrips
 from streamlink.probing.proposal import Choice
@@ -59,24 +60,35 @@ def settings_text(choices: Sequence[Choice]) -> str:
 
 
 def forecast_text(
-    nbytes: int, rounds: Sequence[Round], costs: Sequence[EncodingCost], what: str
+    nbytes: int, rounds: Sequence[Round], costs: Sequence[EncodingCost], what: str, base: str = ""
 ) -> str:
-    """Return the forecast of one round with a model of ``nbytes``."""
+    """Return the forecast of one round with a model of ``nbytes``.
+
+    Args:
+        nbytes: of the model.
+        rounds: the forecast.
+        costs: of the encodings in it.
+        what: the encodings were tried with it.
+        base: the older version that differences were taken from; empty: there are none.
+    """
     lanes = max(each.connections for each in rounds)
     lines = [
         f"one round with a model of {nbytes} bytes over {connections_text(lanes)}, the line alone",
         "(without training, disks and other clients):",
-        f"  {'executor':<11}{'encoding':<10}{'down':>12}{'up':>12}{'round':>12}",
+        f"  {'executor':<11}{'encoding':<13}{'down':>12}{'up':>12}{'round':>12}",
     ]
     lines += [
-        f"  {each.executor:<11}{each.encoding:<10}{_duration(each.down_seconds):>12}"
-        f"{_duration(each.up_seconds):>12}{_duration(each.seconds):>12}"
+        f"  {each.executor:<11}{_named(each.encoding, each.is_lossy):<13}"
+        f"{_duration(each.down_seconds):>12}{_duration(each.up_seconds):>12}"
+        f"{_duration(each.seconds):>12}"
         for each in rounds
     ]
     for cost in costs:
-        lines.append(
-            f"  {cost.name}: {1 / cost.share:.2f} x shorter, {cost.encode / 1e6:.0f} MB/s to "
-            f"encode, {cost.decode / 1e6:.0f} to decode here, tried with {what}"
+        lines += _note(_cost(cost, what, base))
+    if any(each.encoding == AUTO for each in rounds):
+        lines += _note(
+            f"{AUTO}: computed, the fastest of {PLAIN.name}, {', '.join(_automatic(costs))} for "
+            "the whole model; a transfer chooses for each range"
         )
     if lanes > 1:
         lines += _note(
@@ -88,8 +100,38 @@ def forecast_text(
     return "\n".join(lines)
 
 
+def _cost(cost: EncodingCost, what: str, base: str) -> str:
+    share = f"{1 / cost.share:.2f} x shorter"
+    speeds = f"encode, {cost.decode / 1e6:.0f} to decode here"
+    if cost.is_lossy:
+        return (
+            f"{_named(cost.name, is_lossy=True)}: {share}, computed from the dtypes, where all "
+            f"values fit the format; {cost.encode / 1e6:.0f} MB/s to round and {speeds}, measured "
+            f"with {what}"
+        )
+    since = "" if cost.name in lossless_encodings() else f", as differences from {base}"
+    speeds = f"{cost.encode / 1e6:.0f} MB/s to {speeds}"
+    return f"{cost.name}: {share}, {speeds}, tried with {what}{since}"
+
+
+def _named(encoding: str, is_lossy: bool) -> str:
+    return f"{encoding}, lossy" if is_lossy else encoding
+
+
+def _automatic(costs: Sequence[EncodingCost]) -> list[str]:
+    return [each.name for each in costs if each.name in offered((AUTO,))]
+
+
 def _note(text: str) -> list[str]:
-    return wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="      ")
+    # Paths stay whole, to be copied.
+    return wrap(
+        text,
+        _WIDTH,
+        initial_indent="  ",
+        subsequent_indent="      ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def as_yaml(measured: Measured, choices: Sequence[Choice]) -> str:

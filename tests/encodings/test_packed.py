@@ -47,3 +47,8 @@ def test_a_slice_that_is_marked_as_it_is_needs_all_its_bytes() -> None:
 def test_zeros_of_two_signs_have_other_bits() -> None:
     assert not same_bits(np.array([0.0], np.float32), np.array([-0.0], np.float32))
     assert same_bits(np.array([np.nan]), np.array([np.nan]))
+
+
+def test_how_long_a_tensor_is_once_packed_is_known_before() -> None:
+    assert Int8().packed_bytes(TensorSpec("x", "F32", (300,))) == LENGTH - 1
+    assert Int8().packed_bytes(TensorSpec("x", "I32", (300,))) == 1200  # stays as it is

@@ -16,6 +16,7 @@ from tests.probing.lines import a_line, lines
 
 SIZES = st.integers(1, 10**12)
 PLANES = EncodingCost("planes", 0.7, 300e6, 400e6)
+INT8 = EncodingCost("int8", 0.25, 200e6, 400e6, is_lossy=True)
 ZSTD = EncodingCost("zstd", 0.9, 600e6, 900e6)
 
 
@@ -37,6 +38,21 @@ def test_auto_is_never_slower_than_plain_or_planes(nbytes: int, measured: Measur
     for executor in ("streaming", "whole", "on disk"):
         best = min(found[executor, each].seconds for each in ("plain", "planes"))
         assert found[executor, "auto"].seconds == best
+
+
+def test_auto_takes_differences_where_they_are_faster_and_never_rounds() -> None:
+    costs = [PLANES, EncodingCost("delta", 0.1, 300e6, 400e6), INT8]
+    found = {(each.executor, each.encoding): each for each in forecast(10**9, a_line(1e6), costs)}
+    auto, delta = found["whole", "auto"], found["whole", "delta"]
+    assert auto == replace(delta, encoding="auto")
+    assert not auto.is_lossy
+
+
+def test_a_lossy_format_is_forecast_like_any_other_and_marked() -> None:
+    found = {each.encoding: each for each in forecast(10**9, a_line(1e6), [INT8])}
+    assert found.keys() == {"plain", "int8"}
+    assert [found[each].is_lossy for each in ("plain", "int8")] == [False, True]
+    assert found["int8"].seconds == pytest.approx(0.25 * found["plain"].seconds, rel=0.01)
 
 
 @given(SIZES, SIZES, lines())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -55,9 +56,29 @@ def test_a_forecast_names_executors_encodings_and_what_was_tried() -> None:
     costs = [EncodingCost("planes", 0.5, 300e6, 400e6)]
     rounds = forecast(128 * 10**9, a_line(), costs)
     text = forecast_text(128 * 10**9, rounds, costs, "random weights in F32")
-    assert len(text.splitlines()) == 3 + 9 + 1
+    assert len(text.splitlines()) == 3 + 9 + 3
     assert "planes: 2.00 x shorter, 300 MB/s to encode, 400 to decode here, tried with" in text
+    assert "auto: computed, the fastest of plain, planes for the whole model;" in text
     assert "5.7 h" in text  # whole, plain: twice 128 GB at 12.5 MB/s
+
+
+def test_what_is_lossy_is_marked_and_what_is_computed_is_said() -> None:
+    costs = [EncodingCost("int8", 0.25, 300e6, 400e6, is_lossy=True)]
+    text = forecast_text(10**9, forecast(10**9, a_line(), costs), costs, "random weights in F32")
+    assert len(re.findall(r"^  (?:streaming|whole|on disk) +int8, lossy ", text, re.MULTILINE)) == 3
+    note = " ".join(text.split())
+    assert "int8, lossy: 4.00 x shorter, computed from the dtypes, where all values fit" in note
+    assert "300 MB/s to round and encode, 400 to decode here, measured with random" in note
+    assert "auto" not in note  # which never rounds
+
+
+def test_differences_name_the_older_version() -> None:
+    costs = [EncodingCost("zstd", 0.9, 3e8, 4e8), EncodingCost("delta", 0.1, 3e8, 4e8)]
+    text = forecast_text(10**9, forecast(10**9, a_line(), costs), costs, "ranges of b", "a")
+    note = " ".join(text.split())
+    tried = "300 MB/s to encode, 400 to decode here, tried with ranges of b"
+    assert f"delta: 10.00 x shorter, {tried}, as differences from a" in note
+    assert note.count("differences from a") == 1
 
 
 @pytest.mark.parametrize(
