@@ -24,7 +24,7 @@ from streamlink.link.probe_wire import MAX_PROBE_BYTES
 from streamlink.logs import escape
 from streamlink.model.interfaces import ModelSource
 from streamlink.probing.encoded import costs_of, random_weights
-from streamlink.probing.forecast import forecast
+from streamlink.probing.forecast import EncodingCost, Round, forecast
 from streamlink.probing.measure import LEAST_BYTES, MOST_SECONDS, measure
 from streamlink.probing.measured import Measured
 from streamlink.probing.proposal import propose
@@ -79,9 +79,18 @@ def probe(
         str,
         typer.Option(
             metavar="SIZE|PATH",
-            help="Forecast a round with a model of this size, such as 128GB, or with this one.",
+            help="Forecast a round with a model of this size (bytes), such as 128GB, or with this "
+            "one, for each executor and encoding [default: no forecast].",
         ),
     ] = "",
+    base: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="With --model PATH: an older version of that model. The forecast then has the "
+            "encoding delta, too: only the differences travel [default: none].",
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -118,7 +127,7 @@ def probe(
     if listen is not None:
         answer_one(listen, timeout, common)
         return
-    plan = _Plan.of(seconds, most, model)
+    plan = _Plan.of(seconds, most, model, base)
     check_address("the address", address or "")
     if name:
         check_name(name)
@@ -132,17 +141,53 @@ def probe(
 
 
 @dataclass(frozen=True, slots=True)
+class _Forecast:
+    """The model that a round is forecast for."""
+
+    model: ModelSource
+    nbytes: int
+    what: str
+    base: ModelSource | None = None
+    base_path: str = ""
+
+    @classmethod
+    def of(cls, model: str, base: Path | None) -> _Forecast | None:
+        if base is not None and not (model and Path(model).exists()):
+            raise CommandError(
+                f"--base {base} is an older version of a model, which has to be there, too; write "
+                f"for example --model new.safetensors --base {base}"
+            )
+        if not model:
+            return None
+        if Path(model).exists():
+            return cls._of_models(Path(model), base)
+        nbytes = _size("--model", model, or_else="; nor is there such a file")
+        if nbytes < 1:
+            raise CommandError(f"--model must be positive, not {model}; write for example 128GB")
+        sample = random_weights(min(nbytes, _SAMPLE_BYTES))
+        return cls(sample, nbytes, "random weights in F32")
+
+    @classmethod
+    def _of_models(cls, path: Path, base: Path | None) -> _Forecast:
+        model, what = open_model(path), f"ranges of {path}"
+        if base is None:
+            return cls(model, model.spec.nbytes, what)
+        older = open_model(base)
+        if fault := model.spec.difference(older.spec, f"--model {path}", f"--base {base}"):
+            raise CommandError(f"{fault}; --base is an older version, of the same tensors")
+        return cls(model, model.spec.nbytes, what, older, str(base))
+
+
+@dataclass(frozen=True, slots=True)
 class _Plan:
     """What to measure and to forecast, checked."""
 
     seconds: float
     most: int
-    model: ModelSource | None
-    model_bytes: int
-    sample: str
+    forecast: _Forecast | None
 
     @classmethod
-    def of(cls, seconds: float, most: str, model: str) -> _Plan:
+    def of(cls, seconds: float, most: str, model: str, base: Path | None) -> _Plan:
         if not _LEAST_SECONDS <= seconds <= MOST_SECONDS:
             raise CommandError(
                 f"--seconds is from {_LEAST_SECONDS:g} to {MOST_SECONDS:g}, not {seconds:g}; a "
@@ -154,16 +199,7 @@ class _Plan:
                 f"--most is from {LEAST_BYTES >> 20}MiB to {MAX_PROBE_BYTES >> 20}MiB, not {most}; "
                 "write for example --most 64MiB"
             )
-        if not model:
-            return cls(seconds, size, None, 0, "")
-        if Path(model).exists():
-            opened = open_model(Path(model))
-            return cls(seconds, size, opened, opened.spec.nbytes, f"ranges of {model}")
-        nbytes = _size("--model", model, or_else="; nor is there such a file")
-        if nbytes < 1:
-            raise CommandError(f"--model must be positive, not {model}; write for example 128GB")
-        sample = random_weights(min(nbytes, _SAMPLE_BYTES))
-        return cls(seconds, size, sample, nbytes, "random weights in F32")
+        return cls(seconds, size, _Forecast.of(model, base))
 
 
 def _size(option: str, text: str, or_else: str = "") -> int:
@@ -208,10 +244,12 @@ def _report(measured: Measured, plan: _Plan, output: Path | None, report: Path |
     choices = propose(measured)
     typer.echo(_escaped(as_text(measured)))
     typer.echo(f"\n{settings_text(choices)}")
-    costs = costs_of(plan.model) if plan.model is not None else ()
-    rounds = forecast(plan.model_bytes, measured, costs) if plan.model is not None else ()
-    if rounds:
-        text = forecast_text(plan.model_bytes, rounds, costs, plan.sample)
+    costs: tuple[EncodingCost, ...] = ()
+    rounds: tuple[Round, ...] = ()
+    if (wanted := plan.forecast) is not None:
+        costs = costs_of(wanted.model, wanted.base)
+        rounds = forecast(wanted.nbytes, measured, costs)
+        text = forecast_text(wanted.nbytes, rounds, costs, wanted.what, wanted.base_path)
         typer.echo(f"\n{_escaped(text)}")
     if output is not None:
         output.write_text(as_yaml(measured, choices), encoding="utf-8")

@@ -57,7 +57,8 @@ def test_a_server_without_a_round_is_probed_and_the_settings_are_used(
     JobConfig.assemble(file)
     facts = json.loads(report.read_text())
     assert facts["measured"]["nbytes"] <= 4 << 20
-    assert len(facts["rounds"]) == 12
+    encodings = ("plain", "zstd", "planes", "auto", "int8", "fp16", "bf16")
+    assert [each["encoding"] for each in facts["rounds"]] == 3 * [*encodings]
 
 
 @pytest.mark.processes
@@ -69,11 +70,14 @@ def test_two_sites_without_a_server_probe_their_line_once(store: Path) -> None:
         with probe(where, "--one-time", "wrong") as wrong:
             assert wrong.end() == 1
             assert "the one-time token is wrong" in wrong.log
-        with probe(where, "--one-time", token, "--model", store) as right:
+        models = ("--model", store, "--base", store)
+        with probe(where, "--one-time", token, *models) as right:
             assert right.end() == 0, right.log
         assert listener.end() == 0, listener.log
     assert "one probe was answered" in listener.output
-    assert f"tried with ranges of {store}" in right.output
+    said = " ".join(right.output.split())
+    assert f"tried with ranges of {store}, as differences from {store}" in said
+    assert "streaming delta " in said
 
 
 @pytest.mark.processes
@@ -194,6 +198,8 @@ def test_a_closed_port_is_reported_at_once() -> None:
         (["a:1", "--most", "much"], "--most: 'much' is not a size; write it as 2GB"),
         (["a:1", "--model", "128 giga"], "write it as 2GB (1000³), 2GiB (1024³) or 4096; nor is"),
         (["a:1", "--model", "0"], "--model must be positive, not 0; write for example 128GB"),
+        (["a:1", "--model", "1GB", "--base", "old"], "--model new.safetensors --base old"),
+        (["a:1", "--base", "old"], "--base old is an older version of a model, which has to be"),
         (["a:1", "--output", "no/x.yaml"], "--output no/x.yaml: directory no does not exist"),
         (["--listen", "127.0.0.1:0", "--timeout", "0"], "--timeout must be positive and finite"),
     ],
@@ -202,3 +208,13 @@ def test_bad_input_is_refused_with_the_value_and_an_example(words: list[str], sa
     result = CliRunner().invoke(app, ["probe", *words])
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+def test_an_older_version_of_another_model_is_refused(store: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    save(open_store(other), pattern_model(float_spec(301, 5)))
+    words = ["probe", "127.0.0.1:1", "--model", str(store), "--base", str(other)]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 2
+    assert f"--base {other} " in result.stderr
+    assert "--base is an older version, of the same tensors" in result.stderr
