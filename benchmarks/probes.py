@@ -24,7 +24,7 @@ from streamlink.link import ClientLink, ClientRequest, receive_model, send_model
 from streamlink.model import GeneratedModel
 from streamlink.probing import Measured, ProbeLine, measure
 
-__all__ = ["LINES", "PlannedLine", "deviation", "run"]
+__all__ = ["LINES", "QUICK", "PlannedLine", "deviation", "run"]
 
 MB = 10**6
 CLEAN, LOSSY = 0.10, 0.20
@@ -54,18 +54,27 @@ class PlannedLine:
         return LOSSY if self.line.loss else CLEAN
 
 
+def _relayed(rate: float, round_trip: float) -> PlannedLine:
+    return PlannedLine(Line(rate=rate, round_trip=round_trip), is_relayed=True)
+
+
+QUICK = _relayed(1e8, 0.05)
 LINES = (
-    PlannedLine(Line(rate=8 * 200 * 1024, round_trip=0.02), is_relayed=True),
-    PlannedLine(Line(rate=1e8, round_trip=0.05), is_relayed=True),
-    PlannedLine(Line(rate=1e8, round_trip=0.2), is_relayed=True),
+    _relayed(8 * 200 * 1024, 0.02),
+    _relayed(1e8, 0.0),
+    QUICK,
+    _relayed(1e8, 0.2),
+    _relayed(1e9, 0.0),
+    _relayed(1e9, 0.05),
+    _relayed(1e9, 0.2),
     PlannedLine(Line(rate=2e8, round_trip=0.1), is_relayed=False),
     PlannedLine(Line(rate=2e8, round_trip=0.1, loss=0.001), is_relayed=False),
 )
 
 
 def run(quick: bool) -> Result:
-    """Probe each line, then move models over it (quick: the second line alone, for seconds)."""
-    lines: Sequence[PlannedLine] = LINES[1:2] if quick else LINES
+    """Probe each line, then move models over it (quick: one line alone, for seconds)."""
+    lines: Sequence[PlannedLine] = (QUICK,) if quick else LINES
     seconds = 2.0 if quick else TRANSFER_SECONDS
     if reason := why_not():
         report_progress(f"only relays: {reason}")
