@@ -9,6 +9,7 @@ that costs memory states its price, and ``peak_bytes`` adds the prices up.
 from streamlink.config.bandwidth import BandwidthLimit
 from streamlink.config.job import JobConfig, RoundConfig
 from streamlink.config.link import (
+    MAX_CLIENTS,
     MIN_KEEPALIVE_SECONDS,
     GrpcConfig,
     LimitsConfig,
@@ -22,6 +23,7 @@ from streamlink.config.security import SecurityConfig
 from streamlink.config.values import Bwlimit, Names, Patterns, Rules, Seconds, Size, parse_size
 
 __all__ = [
+    "MAX_CLIENTS",
     "MIN_KEEPALIVE_SECONDS",
     "BandwidthLimit",
     "Bwlimit",

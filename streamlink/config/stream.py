@@ -48,6 +48,11 @@ class StreamConfig(Settings):
     nowhere. A client uses the first carrier that it knows, and stays on the connection that it has
     where that does not work. The error for an unknown carrier lists the known ones."""
 
+    data_ports: str = Field(default="", pattern=r"^([0-9]{1,5}-[0-9]{1,5})?$")
+    """Client: the ports of its server that streams may use beside the connection of the session, as
+    ``FIRST-LAST``; a server that names another one is not followed there, and streams use that
+    connection. Empty: any port that the server names."""
+
     max_lanes: int = Field(default=1, ge=1, le=MAX_LANES)
     """Most TCP connections that carry one stream at the same time (count); the smaller value of
     both ends counts. With more than one the client adds a connection while that makes the stream
@@ -127,6 +132,13 @@ class StreamConfig(Settings):
     def data_addresses(self) -> tuple[str, ...]:
         """``data_listen`` without its words ``auto`` and ``none``."""
         return tuple(each for each in self.data_listen if each not in ("auto", "none"))
+
+    def permits(self, port: int) -> bool:
+        """Return whether a client's streams may use that port of its server; see ``data_ports``."""
+        if not self.data_ports:
+            return True
+        first, last = map(int, self.data_ports.split("-"))
+        return first <= port <= last
 
     @model_validator(mode="after")
     def _relations(self) -> Self:

@@ -181,7 +181,7 @@ def data_carrier_to(
     for each in offered:
         # None is no fault: then the streams go over the control carrier, as they always can.
         module, port = data_module(each.carrier), _port_of(each, address)
-        if module is not None and port:
+        if module is not None and port and config.stream.permits(port):
             there = session._replace(lanes=max(1, each.lanes))
             carrier = module.new_data_carrier(address, port, there, config, clock)
             if carrier is not None:

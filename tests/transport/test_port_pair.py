@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from streamlink.clock import running_time
-from streamlink.config import LinkConfig, SecurityConfig
+from streamlink.config import LinkConfig, SecurityConfig, StreamConfig
 from streamlink.errors import AddressInUse
 from streamlink.protocol.frames import DataPort
 from streamlink.transport.carriers import DataSession
@@ -113,3 +113,18 @@ def test_a_client_counts_from_the_port_that_it_has_reached(
 def test_where_no_port_is_above_a_client_does_without(address: str) -> None:
     offered = [DataPort("tcp", 8518, above=1)]
     assert data_carrier_to(address, offered, SESSION, SMALL, running_time) is None
+
+
+@pytest.mark.parametrize(
+    ("data_ports", "is_dialled"),
+    [("5000-5001", True), ("5001-5001", True), ("5000-5000", False), ("", True)],
+)
+def test_a_clients_streams_use_no_port_beyond_those_that_it_permits(
+    data_ports: str, is_dialled: bool
+) -> None:
+    settings = SMALL.model_copy(update={"stream": StreamConfig(data_ports=data_ports)})
+    offered = [DataPort("tcp", 8518, above=1)]
+    carrier = data_carrier_to("127.0.0.1:5000", offered, SESSION, settings, running_time)
+    assert (carrier is not None) == is_dialled
+    if carrier is not None:
+        carrier.close()
