@@ -1,36 +1,125 @@
-"""The object server of a framework's job, on the first free pair of ports of a range.
+"""The object server of a framework's job: its ports, its room for clients, and what clients dial.
 
-Sessions are opened at the lower one. The one above it is for the bytes of models, where the server
-listens for these apart, so that a range that a firewall lets through serves for both.
+A range of ports is used in pairs. Sessions are opened at the lower one, and the one above it is for
+the bytes of models, so that a range that a firewall lets through serves for both. Where one port
+alone is named, the bytes go over the connections of sessions: nothing beyond it is opened or
+dialled.
 """
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
-from streamlink.errors import AddressInUse
+from streamlink import LinkConfig
+from streamlink.config import MAX_CLIENTS, ObjectLimits
+from streamlink.errors import AddressInUse, SecurityError, TooFewDescriptors
 from streamlink.objects import ObjectServer
 
-__all__ = ["listening"]
+__all__ = ["ON_DISK", "SOME_CLIENTS", "dialled", "listening", "within"]
+
+logger = logging.getLogger("streamlink.integrations")
+
+ON_DISK = ObjectLimits(max_bytes="4TiB")
+"""What a job's server holds where clients' models lie on its disk: the disk is the limit."""
+
+SOME_CLIENTS = 64
+"""How many clients may connect at once where nobody knows how many there will be (count). File
+descriptors are reserved for each: 64 fit a limit of 1,024, and leave enough of 4,096 for others."""
+
+_ADDRESS = re.compile(r"(.+?)(?::([0-9]+)(?:-([0-9]+))?)?")  # HOST, HOST:PORT, HOST:FIRST-LAST
 
 
-def listening(address: str, make: Callable[[str], ObjectServer]) -> ObjectServer:
+def listening(
+    address: str,
+    make: Callable[..., ObjectServer],
+    config: LinkConfig | None = None,
+    clients: int = SOME_CLIENTS,
+) -> ObjectServer:
     """Return a server that listens.
 
     Args:
         address: ``HOST:PORT``, or ``HOST:FIRST-LAST`` for the first free pair of ports of a range:
             ``FIRST`` and the next one, the two after these, and so on.
         make: makes a server for ``HOST:PORT``; called once for each pair that is tried.
+        config: settings of the server, passed to ``make``, kept within the ports of ``address`` and
+            with room for ``clients``. None: ``make`` has its own.
+        clients: how many may connect at once, unless ``config`` says so; fewer, down to the
+            setting's default, where the process may not have enough file descriptors.
 
     Raises:
         AddressInUse: of each pair one port is taken.
+        TooFewDescriptors: there is not even room for the default.
         StreamlinkError: as ``ObjectServer.listen``.
     """
-    host, _, ports = address.rpartition(":")
-    first, _, last = ports.partition("-")
-    *pairs, final = range(int(first), int(last or first), 2) or [int(first)]
+    if config is None:
+        return _on_first_free(address, make)
+    config, least = within(address, config), config.grpc.max_clients
+    # A user's number is never changed, and with a shared memory it follows that.
+    if not config.is_max_clients_set and not config.stream.memory_bytes:
+        config = config.admitting(max(least, min(clients, MAX_CLIENTS)))
+    while True:
+        try:
+            return _on_first_free(address, partial(make, config=config))
+        except TooFewDescriptors as error:
+            if (admitted := config.grpc.max_clients) == least:
+                raise
+            logger.warning("fewer clients may connect at once: %s", error)
+            config = config.admitting(max(least, admitted // 2))
+
+
+def _on_first_free(address: str, make: Callable[[str], ObjectServer]) -> ObjectServer:
+    host, first, last = _parts(address)
+    *pairs, final = range(first, last, 2) or [first]
     for port in pairs:
         with suppress(AddressInUse):
             return make(f"{host}:{port}").listen()
     return make(f"{host}:{final}").listen()
+
+
+def within(address: str, config: LinkConfig) -> LinkConfig:
+    """Return settings of either end that keep to the ports of ``address``.
+
+    A client's streams use no other port, unless ``stream.data_ports`` says which. A server at one
+    port alone takes them there, unless ``stream.data_listen`` is set.
+    """
+    _, first, last = _parts(address)
+    if not first:
+        return config
+    changes: dict[str, object] = {"data_ports": config.stream.data_ports or f"{first}-{last}"}
+    if first == last and "data_listen" not in config.stream.model_fields_set:
+        changes["data_listen"] = ("none",)
+    return config.model_copy(update={"stream": config.stream.model_copy(update=changes)})
+
+
+def dialled(server: str, port: int) -> str:
+    """Return where a client connects, which has learnt ``port`` over the framework's channel.
+
+    Args:
+        server: what is configured at the client: ``HOST:FIRST-LAST`` or ``HOST``, with ``port`` if
+            that is in its range, or ``HOST:PORT``, which is dialled as it is: a gateway may forward
+            it to the server.
+        port: where the server listens.
+
+    Raises:
+        SecurityError: the port is not in the range.
+    """
+    host, first, last = _parts(server)
+    if first and first == last:
+        return f"{host}:{first}"
+    if first and not first <= port <= last:
+        raise SecurityError(
+            f"the server listens at port {port}, and this client may dial {server} only; nothing "
+            "was dialled; set the same range of ports at both ends"
+        )
+    return f"{host}:{port}"
+
+
+def _parts(address: str) -> tuple[str, int, int]:
+    """Return the host and the first and last port of an address; 0: none is named."""
+    found = _ADDRESS.fullmatch(address)
+    host, first, last = found.groups("") if found else (address, "", "")
+    return host, int(first or 0), int(last or first or 0)

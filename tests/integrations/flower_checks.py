@@ -8,12 +8,14 @@ keeps messages in memory, and calls the client in this process.
 from __future__ import annotations
 
 import gc
+import socket
 import tempfile
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
+from threading import Barrier, Thread
 from typing import Any
 
 import ml_dtypes
@@ -36,6 +38,7 @@ from streamlink.integrations.flower import (
     record_of,
 )
 from streamlink.integrations.flower.records import SourceRecord, source_of
+from streamlink.model import GeneratedModel, ModelSpec, TensorSpec
 from streamlink.stores import MemoryStore
 
 Train = Callable[[Message, Context], Message]
@@ -61,7 +64,7 @@ class InMemory(Grid):
         return Message(*args, **options)
 
     def get_node_ids(self) -> list[int]:
-        return [11, 22]
+        return list(self.own)
 
     def get_nodes(self) -> list[Any]:
         return [NodeInfo(node_id=node, name=self.names.get(node)) for node in self.own]
@@ -279,6 +282,53 @@ def check_a_node_dials_no_port_beyond_its_range() -> None:
     with StreamlinkGrid(InMemory(adding, **settings)) as grid:
         [reply, _] = grid.send_and_receive(messages(ArrayRecord(MODEL)))
         assert "may dial 127.0.0.1:1-2 only" in reply.error.reason
+
+
+def check_a_grid_at_one_port_opens_no_other() -> None:
+    with StreamlinkGrid(InMemory(adding)) as free:
+        port = free.objects.port
+    settings = {"streamlink-server": f"127.0.0.1:{port}"}
+    with StreamlinkGrid(InMemory(adding, **settings), f"127.0.0.1:{port}") as grid:
+        with socket.socket() as above:
+            assert above.connect_ex(("127.0.0.1", port + 1))
+        replies = list(grid.send_and_receive(messages(ArrayRecord(MODEL))))
+        assert not any(each.has_error() for each in replies)
+
+
+@contextmanager
+def all_at_once(number: int, **settings: Any) -> Iterator[tuple[Any, list[Message]]]:
+    """Yield a grid whose nodes reply once all of them are connected, and a message to each."""
+    everybody = Barrier(number)
+
+    def waiting(message: Message, context: Context) -> Message:
+        reply = adding(message, context)
+        everybody.wait(60)
+        return reply
+
+    class Parallel(InMemory):
+        def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+            with ThreadPoolExecutor(number) as threads:
+                return list(threads.map(self.answer, map(self.waiting.pop, message_ids)))
+
+    transport = Parallel(waiting)
+    transport.own = {11 * (node + 1): {} for node in range(number)}
+    content = RecordDict({"arrays": ArrayRecord([np.zeros(3, np.float32)])})
+    with StreamlinkGrid(transport, **settings) as grid:
+        yield grid, [Message(content, node, "train") for node in transport.own]
+
+
+def check_the_clients_of_all_nodes_are_connected_at_once() -> None:
+    for number in (17, 65):
+        with all_at_once(number) as (grid, sent):
+            assert not [each.error for each in grid.send_and_receive(sent) if each.has_error()]
+
+
+def check_a_grid_holds_what_its_disk_can() -> None:
+    spec = ModelSpec((TensorSpec("w", "U8", (100 << 30,)),))
+    with StreamlinkGrid(InMemory(adding)) as grid:
+        for _ in range(26):
+            model = GeneratedModel(spec, lambda tensor, start, out: out.fill(0))
+            grid.objects.put(model, digest="")
 
 
 def check_a_message_without_references_passes_through_the_mod() -> None:

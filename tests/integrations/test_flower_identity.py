@@ -12,8 +12,8 @@ import pytest
 
 import streamlink.integrations.flower
 from streamlink import LinkConfig, SecurityConfig
-from streamlink.errors import AuthenticationFailed, SecurityError
-from streamlink.integrations.flower.identity import Admission, dialled, with_security
+from streamlink.errors import AuthenticationFailed
+from streamlink.integrations.flower.identity import Admission, with_security
 from streamlink.integrations.tokens import SecretFile
 from streamlink.objects import ObjectClient, ObjectServer
 from tests.support.code_lines import lines_of_code
@@ -83,21 +83,3 @@ def test_only_the_token_of_a_message_opens_the_server() -> None:
         with pytest.raises(AuthenticationFailed):
             ObjectClient(server.address, name=name, config=config).start()
     assert into["w"].tolist() == [1, 1, 1]
-
-
-@pytest.mark.parametrize(
-    ("server", "address"),
-    [
-        ("fl.example.org", "fl.example.org:8443"),
-        ("fl.example.org:8000-9000", "fl.example.org:8443"),
-        ("[::1]:8000-9000", "[::1]:8443"),
-        ("gate:99", "gate:99"),
-    ],
-)
-def test_a_node_dials_what_is_configured_there(server: str, address: str) -> None:
-    assert dialled(server, 8443) == address
-
-
-def test_a_node_dials_no_port_beyond_its_range() -> None:
-    with pytest.raises(SecurityError, match="may dial gate:1-2 only"):
-        dialled("gate:1-2", 8443)

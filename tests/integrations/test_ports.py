@@ -1,16 +1,20 @@
-"""An object server on the first free pair of ports of a range."""
+"""The object server of a framework's job: its ports, its room for clients, what clients dial."""
 
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
-from streamlink.errors import AddressInUse
-from streamlink.integrations.ports import listening
-from streamlink.objects import ObjectServer
+from streamlink import LinkConfig
+from streamlink.errors import AddressInUse, SecurityError
+from streamlink.integrations.ports import dialled, listening, within
+from streamlink.objects import ObjectClient, ObjectServer
 
 
 def test_any_free_port_is_taken_where_none_is_named() -> None:
@@ -40,6 +44,139 @@ def test_the_port_above_the_one_of_sessions_is_in_the_range_too() -> None:
 def test_one_port_is_no_range_and_is_taken_as_it_is(ports: str) -> None:
     with taken() as port, pytest.raises(AddressInUse):
         listening(f"127.0.0.1:{ports.format(port=port)}", ObjectServer)
+
+
+def test_a_pair_of_ports_carries_the_bytes_at_the_upper_one() -> None:
+    first = free_pair()
+    address = f"127.0.0.1:{first}-{first + 1}"
+    with listening(address, ObjectServer, LinkConfig()) as server:
+        assert server.port == first
+        assert not is_free(first + 1)
+        assert carrier_of(server, within(address, LinkConfig())) == "tcp"
+
+
+@pytest.mark.parametrize("ports", ["{first}", "{first}-{first}"])
+def test_a_server_at_one_port_opens_no_other(ports: str) -> None:
+    first = free_pair()
+    address = f"127.0.0.1:{ports.format(first=first)}"
+    with listening(address, ObjectServer, LinkConfig()) as server:
+        assert server.port == first
+        assert is_free(first + 1)
+
+
+def test_a_server_at_one_port_listens_where_the_user_says_too() -> None:
+    first = free_pair()
+    config = LinkConfig(stream={"data_listen": "auto"})
+    with listening(f"127.0.0.1:{first}", ObjectServer, config):
+        assert not is_free(first + 1)
+
+
+def test_a_client_that_may_dial_one_port_leaves_the_one_above_alone() -> None:
+    with ObjectServer() as server:
+        assert carrier_of(server, LinkConfig()) == "tcp"
+        assert carrier_of(server, within(server.address, LinkConfig())) == "grpc"
+
+
+@pytest.mark.parametrize(
+    ("server", "address"),
+    [
+        ("fl.example.org", "fl.example.org:8443"),
+        ("fl.example.org:8000-9000", "fl.example.org:8443"),
+        ("[::1]:8000-9000", "[::1]:8443"),
+        ("gate:99", "gate:99"),
+    ],
+)
+def test_a_client_dials_what_is_configured_there(server: str, address: str) -> None:
+    assert dialled(server, 8443) == address
+
+
+def test_a_client_dials_no_port_beyond_its_range() -> None:
+    with pytest.raises(SecurityError, match="may dial gate:1-2 only"):
+        dialled("gate:1-2", 8443)
+
+
+@pytest.mark.parametrize(
+    ("settings", "clients", "admitted"),
+    [
+        ({}, 100, 100),
+        ({}, 2, 16),
+        ({"grpc": {"max_clients": 3}}, 100, 3),
+        ({"stream": {"memory_bytes": "8MiB"}}, 100, 9),
+    ],
+)
+def test_a_server_has_room_for_its_clients_unless_the_user_says_for_how_many(
+    settings: dict[str, object], clients: int, admitted: int
+) -> None:
+    made: list[LinkConfig] = []
+
+    def make(address: str, config: LinkConfig) -> ObjectServer:
+        made.append(config)
+        return ObjectServer(address, config=config)
+
+    listening("127.0.0.1:0", make, LinkConfig.model_validate(settings), clients).close()
+    assert [each.grpc.max_clients for each in made] == [admitted]
+
+
+FEW_FILES = """
+import resource, sys
+from streamlink import LinkConfig
+from streamlink.errors import TooFewDescriptors
+from streamlink.integrations.ports import listening
+from streamlink.objects import ObjectServer
+
+limit, clients = map(int, sys.argv[1:])
+resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+
+def make(address, config):
+    made.append(config.grpc.max_clients)
+    return ObjectServer(address, config=config)
+
+made = []
+try:
+    listening("127.0.0.1:0", make, LinkConfig(), clients).close()
+except TooFewDescriptors:
+    made.append("refused")
+print(*made)
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("limit", "clients", "tried"),
+    [(1024, 64, "64"), (1024, 200, "200 100 50"), (128, 64, "64 32 16 refused")],
+)
+def test_with_few_file_descriptors_a_server_admits_fewer_clients(
+    limit: int, clients: int, tried: str
+) -> None:
+    words = [sys.executable, "-c", FEW_FILES, str(limit), str(clients)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == tried
+
+
+def carrier_of(server: ObjectServer, config: LinkConfig) -> str:
+    """Return what carries an object from ``server`` to a client with these settings."""
+    model = {"w": np.arange(1000, dtype=np.float32)}
+    seen: list[str] = []
+    reference = server.put(model)
+    with ObjectClient(
+        server.address,
+        name="site-1",
+        config=config,
+        on_transfer=lambda facts: seen.append(facts.carrier),
+    ) as client:
+        client.get(reference, {"w": np.zeros(1000, np.float32)})
+    return seen[0]
+
+
+def free_pair() -> int:
+    """Return the lower of two neighbouring ports that are free now."""
+    with ObjectServer() as server:
+        return server.port
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 @contextmanager

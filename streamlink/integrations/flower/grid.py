@@ -24,7 +24,7 @@ from streamlink.errors import ModelError
 from streamlink.integrations.flower import records
 from streamlink.integrations.flower.identity import SESSION, Admission
 from streamlink.integrations.folders import own_folder
-from streamlink.integrations.ports import listening
+from streamlink.integrations.ports import ON_DISK, SOME_CLIENTS, listening
 from streamlink.objects import ObjectServer, OpenObject, Reference
 
 __all__ = ["StreamlinkGrid"]
@@ -77,8 +77,10 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
         grid: the one that Flower gives to a ServerApp.
         listen: ``HOST:PORT``, or ``HOST:FIRST-LAST`` for the first free pair of ports of a range:
             see ``integrations.ports``.
-        config: settings of this end.
-        limits: how many objects, how large, and for how long at most.
+        config: settings of this end. Unless ``grpc.max_clients`` is set, twice as many clients as
+            there are nodes now may connect at once, and at least 64, within the limit of file
+            descriptors.
+        limits: how many objects, how large, and for how long at most; by default 4 TiB.
         spool: directory for what clients send; by default a temporary one, which is removed at the
             end, and after a kill by the next grid.
         poll_seconds: how often replies are asked for once their updates are here (seconds).
@@ -102,7 +104,7 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
         idle_seconds: float = 2.5,
     ) -> None:
         self.grid, self._poll_seconds, self._idle_seconds = grid, poll_seconds, idle_seconds
-        self._limits = limits or ObjectLimits()
+        self._limits = limits or ON_DISK
         self._sent: dict[str, _Sent] = {}
         self._updates = threading.Semaphore(0)  # those that are here, and whose replies are not
         self._late: set[str] = set()  # nobody waits for the replies to these any more
@@ -110,11 +112,12 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
         with ExitStack() as stack:
             self._guard = Admission(config or LinkConfig())
             self.config = self._guard.config
-            note, limits = partial(_note, self._updates), self._limits
-            server = partial(ObjectServer, config=self.config, limits=limits, on_transfer=note)
             spool = spool or stack.enter_context(own_folder("streamlink-flower"))
-            make = partial(server, spool=spool)
-            self.objects = stack.enter_context(listening(listen, make))
+            make = partial(ObjectServer, limits=self._limits, spool=spool)
+            make = partial(make, on_transfer=partial(_note, self._updates))
+            # A node's client has another name each time, and one that was lost is here for a while.
+            most = max(SOME_CLIENTS, 2 * len(list(grid.get_node_ids())))
+            self.objects = stack.enter_context(listening(listen, make, self.config, most))
             self.close = weakref.finalize(self, stack.pop_all().close)
 
     def __exit__(self, *_: object) -> None:

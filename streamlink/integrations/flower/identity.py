@@ -7,15 +7,13 @@ needs one as well, with the name that it is registered with in Flower.
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Mapping
 
 from streamlink import LinkConfig, SecurityConfig
-from streamlink.errors import SecurityError
 from streamlink.integrations.tokens import TokenList
 
-__all__ = ["FILES", "SESSION", "SETTING", "Admission", "dialled", "with_security"]
+__all__ = ["FILES", "SESSION", "SETTING", "Admission", "with_security"]
 
 SESSION = "streamlink"
 """The key of the record with what a client needs to connect; the mod takes it out."""
@@ -30,8 +28,6 @@ FILES = {
     "streamlink-server-name": "server_name",
 }
 """Settings of a node's configuration for TLS, and the fields of ``SecurityConfig`` they set."""
-
-_SERVER = re.compile(r"(.+?)(?::([0-9]+)(?:-([0-9]+))?)?")  # HOST, HOST:PORT, HOST:FIRST-LAST
 
 
 class Admission(TokenList):
@@ -77,21 +73,3 @@ def with_security(config: LinkConfig, **changes: object) -> LinkConfig:
     """
     security = SecurityConfig.model_validate({**config.security.model_dump(), **changes})
     return config.model_copy(update={"security": security})
-
-
-def dialled(server: str, port: int) -> str:
-    """Return where to connect: ``server``, with ``port`` if that is in its range.
-
-    Raises:
-        SecurityError: it is not.
-    """
-    found = _SERVER.fullmatch(server)
-    host, first, last = found.groups("") if found else (server, "", "")
-    if first and not last:  # also one that a gateway forwards to the server
-        return server
-    if last and not int(first) <= port <= int(last):
-        raise SecurityError(
-            f"the message names port {port} of the server, and this node may dial {server} only; "
-            f"set {SETTING} to the ports that StreamlinkGrid may listen on"
-        )
-    return f"{host}:{port}"

@@ -11,6 +11,7 @@ from flwr.app import ArrayRecord, Context, Message
 from streamlink import LinkConfig
 from streamlink.errors import ModelError
 from streamlink.integrations.flower import identity, records
+from streamlink.integrations.ports import dialled, within
 from streamlink.integrations.tokens import SecretFile
 from streamlink.objects import ObjectClient
 
@@ -21,9 +22,9 @@ class StreamlinkMod:
     """The mod of a ClientApp whose server uses ``StreamlinkGrid``; the first in its list.
 
     Args:
-        server: the only host that is dialled: ``HOST:FIRST-LAST`` or ``HOST``, where the message
-            names the port, or ``HOST:PORT``. By default ``streamlink-server`` in the node's
-            configuration, or in the run's; else this machine.
+        server: the only host that is dialled, and its ports: ``HOST:FIRST-LAST`` or ``HOST``, where
+            the message names the port, or ``HOST:PORT``. By default ``streamlink-server`` in the
+            node's configuration, or in the run's; else this machine.
         config: settings of this end. Files of TLS may be in the node's configuration as well:
             ``streamlink-ca`` (the one of ``--root-certificates``), ``streamlink-certificate`` and
             ``streamlink-key`` (for mutual TLS), ``streamlink-server-name``.
@@ -42,12 +43,12 @@ class StreamlinkMod:
         node = context.node_config
         setting = self._server or node.get(identity.SETTING)
         server = str(setting or context.run_config.get(identity.SETTING) or "127.0.0.1")
-        address = identity.dialled(server, int(session["port"]))
+        address = dialled(server, int(session["port"]))
         # Never from the run: who submits it must not choose the files of a node.
         files = {field: node[name] for name, field in identity.FILES.items() if name in node}
         with ExitStack() as stack:
             token = SecretFile(session["token"])
-            config = identity.with_security(self._config, **files, token=token.path)
+            config = identity.with_security(within(server, self._config), **files, token=token.path)
             client = ObjectClient(address, name=session["name"], config=config)
             fetched = partial(_fetched, stack.enter_context(client), stack)
             message.content = records.exchanged(message.content, fetched)
