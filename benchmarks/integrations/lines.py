@@ -22,9 +22,9 @@ class Lines(Closing):
     """Carries what is dialed at ``address`` to a server that is to listen at ``behind``.
 
     Attributes:
-        address: where clients dial, ``HOST:PORT``.
-        behind: where the server has to listen, ``HOST:PORT``; its bytes go to the port above.
-        port: the same in both.
+        address: where clients dial, ``HOST:FIRST-LAST``: the port of sessions, and that of bytes.
+        behind: where the server has to listen, in the same way.
+        port: of sessions, the same in both.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,8 @@ class Lines(Closing):
             self._opened = stack.pop_all()
         self._hit: list[Relay] = []
         self.port = self._both[0].port
-        self.address, self.behind = f"{CLIENTS}:{self.port}", f"{SERVER}:{self.port}"
+        ports = f"{self.port}-{self.port + 1}"
+        self.address, self.behind = f"{CLIENTS}:{ports}", f"{SERVER}:{ports}"
 
     def reset_after(self, *nbytes: tuple[int, Direction]) -> None:
         """Reset the line that models are on after so many bytes, counted from now."""

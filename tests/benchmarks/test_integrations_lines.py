@@ -21,17 +21,17 @@ SOON = LinkConfig(timeouts={"reconnect_timeout": 1, "rejoin_timeout": 1})
 def lines(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lines]:
     """Lines to a server with one object, whose bytes are on the first line or on the second."""
     with Lines() as both:
-        host, _, port = both.behind.rpartition(":")
-        at = () if request.param == "grpc" else (f"tcp://{host}:{int(port) + 1}",)
+        host = both.behind.partition(":")[0]
+        at = () if request.param == "grpc" else (f"tcp://{host}:{both.port + 1}",)
         config = LinkConfig(stream={"data_listen": at}, timeouts=SOON.timeouts)
-        with ObjectServer(both.behind, config=config, spool=tmp_path) as server:
+        with ObjectServer(f"{host}:{both.port}", config=config, spool=tmp_path) as server:
             request.node.reference = server.put(MODEL)
             yield both
 
 
 def fetch(lines: Lines, request: pytest.FixtureRequest) -> bool:
     into = {"weight": np.zeros_like(MODEL["weight"])}
-    with ObjectClient(lines.address, name="site-1", config=SOON) as client:
+    with ObjectClient(f"127.0.0.1:{lines.port}", name="site-1", config=SOON) as client:
         client.get(str(request.node.reference), into=into)
     return np.array_equal(into["weight"], MODEL["weight"])
 
