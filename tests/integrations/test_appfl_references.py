@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,92 +26,13 @@ from streamlink.integrations.appfl import (
     link_config,
 )
 from streamlink.integrations.torch_models import Tensors
-
-MODEL = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(3, dtype=torch.bfloat16)}
-
-
-class Agent:
-    """The part of ``appfl.agent.ServerAgent`` that its communicator calls."""
-
-    def __init__(self, server: Mapping[str, Any] | None = None, clients: int = 1) -> None:
-        self.server_agent_config = SimpleNamespace(
-            server_configs={"comm_configs": {}, **(server or {})}, client_configs={"lr": 0.1}
-        )
-        self.model = {name: each.clone() for name, each in MODEL.items()}
-        self.clients, self.updates = clients, dict[Any, Any]()
-        self.is_over = False
-
-    def get_client_configs(self) -> Any:
-        return self.server_agent_config.client_configs
-
-    def get_parameters(self, **kwargs: Any) -> Any:
-        return {name: each.clone() for name, each in self.model.items()}
-
-    def global_update(self, client_id: str, local_model: Any, **kwargs: Any) -> Any:
-        self.updates[client_id] = local_model
-        future: Future[Any] = Future()
-        if len(self.updates) == self.clients:
-            self.model = {name: each + 1 for name, each in local_model.items()}
-            self.updates.clear()
-            future.set_result((dict(self.model), {"local_steps": 7}))
-        return future
-
-    def training_finished(self) -> bool:
-        return self.is_over
-
-    def server_terminated(self) -> bool:
-        return False
-
-
-class Communicator:
-    """The part of APPFL's two communicators between a client's script and the server's agent."""
-
-    def __init__(self, agent: Any, client_id: str = "Client1") -> None:
-        self.agent, self.client_id, self.max_message_size = agent, client_id, 17
-        self.carried = list[Any]()
-
-    def get_configuration(self, **kwargs: Any) -> Any:
-        return dict(self.agent.get_client_configs(**kwargs))
-
-    def get_global_model(self, **kwargs: Any) -> Any:
-        found = self.agent.get_parameters(blocking=True, **kwargs)
-        self.carried.append(found)
-        return found
-
-    def update_global_model(self, local_model: Any, **kwargs: Any) -> Any:
-        found = self.agent.global_update(self.client_id, local_model, blocking=True, **kwargs)
-        self.carried += [local_model, found]
-        model, metadata = found if isinstance(found, tuple) else (found, {})
-        return model, {**metadata, "status": "RUNNING"}
-
-    def invoke_custom_action(self, action: str, **kwargs: Any) -> Any:
-        return {"did": action}
+from tests.support.appfl_stand_ins import MODEL, Agent, Communicator, joined, same
 
 
 @pytest.fixture
 def server() -> Iterator[StreamlinkServerAgent]:
     with StreamlinkServerAgent(Agent()) as agent:
         yield agent
-
-
-def joined(
-    server: Any,
-    name: str = "Client1",
-    grpc_configs: Mapping[str, Any] | None = None,
-    **kwargs: Any,
-) -> StreamlinkClientCommunicator:
-    client = StreamlinkClientCommunicator(
-        Communicator(server, name), server.objects.address, grpc_configs or {}, **kwargs
-    )
-    assert client.get_configuration() == {"lr": 0.1}
-    return client
-
-
-def same(model: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
-    return list(model) == list(expected) and all(
-        model[name].dtype == each.dtype and torch.equal(model[name], each)
-        for name, each in expected.items()
-    )
 
 
 def test_appfl_carries_references_and_empty_models_while_the_models_travel_beside(
@@ -190,7 +110,8 @@ def test_nobody_joins_under_a_name_without_the_token_of_its_configuration(
     server: StreamlinkServerAgent,
 ) -> None:
     stranger = StreamlinkClientCommunicator(
-        Communicator(server), server.objects.address, {}, config=sl.LinkConfig()
+        *(Communicator(server), server.objects.address, {}),
+        config=sl.LinkConfig(security=sl.SecurityConfig()),
     )
     with stranger, pytest.raises(StreamlinkError, match="token"):
         stranger.get_global_model()
@@ -369,6 +290,7 @@ def test_what_the_aggregator_cannot_do_is_refused(tmp_path: Path) -> None:
         aggregator(tmp_path / "model", gradient_based=True)
 
 
+@pytest.mark.processes
 def test_the_second_line_answers_with_what_is_stored(tmp_path: Path) -> None:
     class Second(Agent):
         def __init__(self) -> None:

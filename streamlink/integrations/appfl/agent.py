@@ -8,6 +8,8 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +17,8 @@ from streamlink import LinkConfig
 from streamlink.errors import ModelError, RoundError
 from streamlink.integrations.appfl.trust import link_config
 from streamlink.integrations.appfl.wrapper import KEY, RPC_SECONDS, Wrapper, require_plain, section
+from streamlink.integrations.folders import own_folder
+from streamlink.integrations.ports import ON_DISK, listening
 from streamlink.integrations.tokens import TokenList
 from streamlink.integrations.torch_models import Tensors
 from streamlink.objects import ObjectLimits, ObjectServer
@@ -29,16 +33,24 @@ class StreamlinkServerAgent(Wrapper):
 
     Args:
         agent: the ``ServerAgent``.
-        address: where objects are served: ``host:port``, where port 0 takes a free one.
-        config: settings of the link; None: APPFL's certificates, and a token for each client, sent
-            through APPFL's own channel with its configuration.
-        limits: how many objects, how large, and for how long.
-        spool: directory for what clients send; None: it is held in memory.
+        address: where objects are served: ``HOST:FIRST-LAST`` for the first free pair of ports of a
+            range, or ``HOST:PORT``, where port 0 takes free ones; see ``integrations.ports``.
+        config: settings of the link. Unless ``security`` is set, it has APPFL's certificates, and a
+            token for each client, sent through APPFL's own channel with its configuration. Unless
+            ``grpc.max_clients`` is set, APPFL's ``num_clients`` may connect at once.
+        limits: how many objects, how large, and for how long; by default 4 TiB with a spool.
+        spool: directory in which this server makes a folder for what clients send; it goes with the
+            server. None: it is held in memory.
         round_timeout: how long a client waits for the others (seconds); then one was lost, and the
             round fails, and the job with it.
 
+    Attributes:
+        objects: the server of the models, from the beginning of the ``with`` block.
+
     Raises ``ValueError`` where the configuration moves models by other means, or in chunks.
     """
+
+    objects: ObjectServer
 
     def __init__(
         self,
@@ -57,24 +69,34 @@ class StreamlinkServerAgent(Wrapper):
         require_plain(agent.server_agent_config.client_configs)
         self._issued, self._lock = dict[str, str](), threading.Lock()
         self._admitted: TokenList | None = None
-        if config is None:
+        if config is None or "security" not in config.model_fields_set:
             self._admitted = TokenList()
             theirs = section(server, "comm_configs", "grpc_configs")
-            config = link_config(theirs, keep=self.private_file, tokens=self._admitted.path)
+            config = link_config(theirs, config, keep=self.private_file, tokens=self._admitted.path)
         self._is_lost, self._heard_at = False, time.monotonic()
-        self.objects = ObjectServer(address, config=config, limits=limits, spool=spool)
+        self._address, self._config, self._limits, self._spool = address, config, limits, spool
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(self.objects)
+        with ExitStack() as stack:
+            limits, spool = self._limits, self._spool
+            if spool is not None:
+                limits = limits or ON_DISK
+                spool = stack.enter_context(own_folder("streamlink-appfl", spool))
+            make = partial(ObjectServer, limits=limits, spool=spool)
+            most = int(self._wrapped.get_num_clients())
+            server = listening(self._address, make, self._config, most)
+            self.objects = stack.enter_context(server)
+            self._stack.enter_context(stack.pop_all())
         return self
 
     def get_client_configs(self, **kwargs: Any) -> Any:
-        """Return the clients' configuration; with a token for the client that asks for one."""
+        """Return the clients' configuration; with port and token for the client that asks so."""
         name = kwargs.pop(KEY, None)
         configs = self._wrapped.get_client_configs(**kwargs)
-        if name is not None and self._admitted is not None:
+        if name is not None:
             configs = copy.deepcopy(configs)  # the token is for one client only
-            configs[KEY] = self._token_of(str(name), self._admitted)
+            token = self._token_of(str(name), self._admitted) if self._admitted else ""
+            configs[KEY] = {"port": self.objects.port, "token": token}
         return configs
 
     def get_parameters(self, blocking: bool = False, **kwargs: Any) -> Any:

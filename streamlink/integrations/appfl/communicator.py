@@ -10,6 +10,7 @@ from streamlink import LinkConfig
 from streamlink.errors import ObjectError
 from streamlink.integrations.appfl.trust import link_config
 from streamlink.integrations.appfl.wrapper import KEY, RPC_SECONDS, Wrapper, require_plain
+from streamlink.integrations.ports import dialled, within
 from streamlink.integrations.torch_models import IntoTensors
 from streamlink.objects import ObjectClient
 
@@ -21,15 +22,18 @@ logger = logging.getLogger("streamlink.integrations.appfl")
 class StreamlinkClientCommunicator(Wrapper):
     """APPFL's ``GRPCClientCommunicator`` with the models beside the messages.
 
-    ``get_configuration`` comes first, as in APPFL's examples: it brings this client's token.
+    ``get_configuration`` comes first, as in APPFL's examples: it brings this client's token and the
+    port of the models.
 
     Args:
         communicator: the ``GRPCClientCommunicator``.
-        address: of the server's objects, ``host:port``; nothing else is dialled.
+        address: of the server's objects: ``HOST:FIRST-LAST`` or ``HOST``, where the server names
+            the port, or ``HOST:PORT``; nothing else is dialled.
         grpc_configs: what the communicator was made with; its certificates are used.
         agent: the ``ClientAgent``: a model is received into the tensors of its own model, so that
             there is one in memory. None: into new tensors.
-        config: settings of the link; None: APPFL's certificates, and the token.
+        config: settings of the link. Unless ``security`` is set, it has APPFL's certificates, and
+            the token.
         timeout: the most that one model may take (seconds).
 
     Raises ``ValueError`` where the configuration moves models by other means, or in chunks.
@@ -49,13 +53,14 @@ class StreamlinkClientCommunicator(Wrapper):
         super().__init__(communicator)
         self._address, self._agent, self._timeout = address, agent, timeout
         self._grpc_configs, self._config = grpc_configs, config
-        self._name, self._token = str(communicator.client_id), ""
+        self._name, self._port, self._token = str(communicator.client_id), 0, ""
         self._objects: ObjectClient | None = None
 
     def get_configuration(self, **kwargs: Any) -> Any:
         """Return the configuration that the server has for clients."""
         configuration = self._wrapped.get_configuration(**kwargs, **{KEY: self._name})
-        self._token = configuration.pop(KEY, "")
+        session = configuration.pop(KEY, {})  # none of a server without the wrapper
+        self._port, self._token = int(session.get("port", 0)), session.get("token", "")
         require_plain(configuration)
         return configuration
 
@@ -102,11 +107,15 @@ class StreamlinkClientCommunicator(Wrapper):
 
     def _session(self) -> ObjectClient:
         if self._objects is None:
-            config = self._config or self._own_config()
-            client = ObjectClient(self._address, name=self._name, config=config)
+            address = dialled(self._address, self._port)
+            config = within(self._address, self._secured(address))
+            client = ObjectClient(address, name=self._name, config=config)
             self._objects = self._stack.enter_context(client)
         return self._objects
 
-    def _own_config(self) -> LinkConfig:
-        token = {"token": self.private_file(self._token)} if self._token else {}
-        return link_config(self._grpc_configs, dials=self._address, keep=self.private_file, **token)
+    def _secured(self, dials: str) -> LinkConfig:
+        config, keep = self._config, self.private_file
+        if config is not None and "security" in config.model_fields_set:
+            return config
+        token = {"token": keep(self._token)} if self._token else {}
+        return link_config(self._grpc_configs, config, dials=dials, keep=keep, **token)

@@ -16,6 +16,7 @@ _AT_CLIENT = {"ca": "root_certificate"}
 
 def link_config(
     grpc_configs: Mapping[str, Any],
+    config: LinkConfig | None = None,
     *,
     dials: str | None = None,
     keep: Callable[[str], Path] | None = None,
@@ -28,6 +29,7 @@ def link_config(
 
     Args:
         grpc_configs: of APPFL's server or client.
+        config: all other settings.
         dials: the address that a client dials; None at the server.
         keep: makes a file of a certificate that is given as bytes; None: such ones are refused.
         tokens: fields of ``SecurityConfig``.
@@ -43,8 +45,13 @@ def link_config(
         if dials is not None and "ca" not in security:
             # As in APPFL: the public authorities vouch for the host that is dialled.
             security["server_name"] = dials.rpartition(":")[0].strip("[]")
-    # A server that was started again has lost its job: its clients need not wait for it for long.
-    return LinkConfig(security=SecurityConfig(**security), timeouts={"rejoin_timeout": 60.0})
+    config = config or LinkConfig()
+    timeouts = config.timeouts
+    if "rejoin_timeout" not in timeouts.model_fields_set:
+        # A server that was started again has lost its job: no client need wait for it for long.
+        timeouts = timeouts.model_copy(update={"rejoin_timeout": 60.0})
+    changes = {"security": SecurityConfig(**security), "timeouts": timeouts}
+    return config.model_copy(update=changes)
 
 
 def _file_of(name: str, value: Any, keep: Callable[[str], Path] | None) -> Path:
