@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 import streamlink as sl
-from benchmarks.integrations.cases import Case
+from benchmarks.integrations.cases import STAYS_CUT, Case
 from benchmarks.integrations.command import main
 from benchmarks.integrations.inside import number_of
+from benchmarks.integrations.lines import Lines
 from benchmarks.integrations.running import CaseFailed, Running
 from benchmarks.relay import Direction
 from streamlink.model import GeneratedModel
 
-__all__ = ["run"]
+__all__ = ["require_empty_spool", "run", "until"]
 
 APP = "benchmarks.integrations.appfl_app"
 LOST_SECONDS = 30.0  # how long a failure case waits for a client that is lost
+SOON_SECONDS = 120.0  # for what takes a moment, or imports on a busy machine
 WHOLE_SECONDS = 24 * 3600.0  # a run as a whole has a limit already
 Process = subprocess.Popen[bytes]
 
@@ -36,6 +39,7 @@ def run(running: Running) -> None:
         make_certificates(running)
     if running.case.failure is not None:
         FAILURES[running.case.failure](running)
+        require_empty_spool(running)
         return
     server, sites = started(running)
     for site in sites:
@@ -44,6 +48,7 @@ def run(running: Running) -> None:
     held = running.marks("ended", "server")[-1]["objects"]
     if held:
         raise CaseFailed(f"the server has {held} objects left")
+    require_empty_spool(running)
 
 
 def finish(running: Running, server: Process) -> None:
@@ -51,6 +56,30 @@ def finish(running: Running, server: Process) -> None:
     status = running.end_of(server)
     if status and (running.case.is_ours or not running.marks("ended", "server")):
         raise CaseFailed(f"the server ended with status {status}")
+
+
+def require_empty_spool(running: Running) -> None:
+    """Wait until nothing is left of what clients have put: the server has ended."""
+    if running.case.is_ours:
+        until(lambda: not spooled(running), f"the server has left {spooled(running)} in its spool")
+
+
+def spooled(running: Running) -> list[str]:
+    """Return the names of the folders in the spool; each server has one of its own."""
+    return [path.name for path in (running.folder / "spool").iterdir()]
+
+
+def until(holds: Callable[[], bool], otherwise: str) -> None:
+    """Wait until a condition holds.
+
+    Raises:
+        CaseFailed: it did not come to that.
+    """
+    give_up_at = time.monotonic() + SOON_SECONDS
+    while not holds():
+        if time.monotonic() > give_up_at:
+            raise CaseFailed(otherwise)
+        time.sleep(0.05)
 
 
 def start_server(running: Running, port: int, objects: str = "127.0.0.1:0") -> Process:
@@ -61,14 +90,21 @@ def start_server(running: Running, port: int, objects: str = "127.0.0.1:0") -> P
 
 
 def start_sites(
-    running: Running, port: int, relayed: int | None = None, env: dict[str, str] | None = None
+    running: Running, port: int, lines: Lines | None = None, env: dict[str, str] | None = None
 ) -> list[Process]:
-    """Start all clients, once the server listens, and let them train, once all are there."""
-    objects = relayed or running.until("listening", "server")["objects"] or 0
-    sites = [
-        start_site(running, number, port, objects, env if number == 1 else None)
-        for number in range(1, running.case.clients + 1)
-    ]
+    """Start all clients, once the server listens, and let them train, once all are there.
+
+    Args:
+        running: the case.
+        port: of APPFL's service.
+        lines: those on which the first client reaches the models' server.
+        env: variables of the first client.
+    """
+    first = running.until("listening", "server")["objects"]
+    objects = lines.behind if lines else ports_of(first)
+    sites = [start_site(running, 1, port, lines.address if lines else objects, env)]
+    others = range(2, running.case.clients + 1)
+    sites += [start_site(running, number, port, objects) for number in others]
     for site in sites:
         running.until("ready", running.side_of(site), seconds=WHOLE_SECONDS)
     (running.folder / "all-are-ready").touch()
@@ -76,11 +112,16 @@ def start_sites(
 
 
 def start_site(
-    running: Running, number: int, port: int, objects: int, env: dict[str, str] | None = None
+    running: Running, number: int, port: int, objects: str, env: dict[str, str] | None = None
 ) -> Process:
     """Start one client."""
     program = [running.python, "-m", f"{APP}.client", f"127.0.0.1:{port}"]
-    return running.start(f"site-{number}", [*program, f"127.0.0.1:{objects}", number], env=env)
+    return running.start(f"site-{number}", [*program, objects, number], env=env)
+
+
+def ports_of(first: int) -> str:
+    """Return where clients dial a server of models: its port of sessions, and that of bytes."""
+    return f"127.0.0.1:{first}-{first + 1}"
 
 
 def make_certificates(running: Running) -> None:
@@ -104,7 +145,9 @@ def refuse_strangers(running: Running, port: int, objects: int) -> None:
     trusted.verify_flags &= ~ssl.VERIFY_X509_STRICT  # APPFL's authority is an older kind
     with socket.create_connection(("127.0.0.1", objects), timeout=60) as line:
         trusted.wrap_socket(line, server_hostname="127.0.0.1").close()
-    stranger = start_site(running, 0, port, objects, {"CASE_AUTH_TOKEN": "not the shared secret"})
+    stranger = start_site(
+        running, 0, port, ports_of(objects), {"CASE_AUTH_TOKEN": "not the shared secret"}
+    )
     if not running.end_of(stranger, seconds=300):
         raise CaseFailed("a client with another token was let in")
     log = (running.folder / "site-0.log").read_text()
@@ -139,19 +182,33 @@ def free_port() -> int:
 
 def cut(running: Running) -> None:
     """Cut the line of the objects in the middle of a transfer: the round goes on."""
+    half = running.case.size_bytes // 2
     lines, port = running.lines(), free_port()
     server = start_server(running, port, objects=lines.behind)
     running.until("listening", "server")
-    half = running.case.size_bytes // 2
     # In the first global model, in a client's first one, and in one of a later round.
-    cuts: list[tuple[int, Direction]] = [(half, "down"), (half, "up"), (5 * half, "up")]
+    cuts: list[tuple[int, Direction]] = [(half, "down"), (half, "up"), (3 * half, "up")]
     lines.reset_after(*cuts)
-    for site in start_sites(running, port, lines.port):
+    for site in start_sites(running, port, lines):
         running.finish(site)
     running.finish(server)
     if lines.resets < len(cuts):
         raise CaseFailed(f"the line was reset {lines.resets} times only")
     running.said = f"the round went on after {lines.resets} resets of the objects' line"
+
+
+def stays_cut(running: Running) -> None:
+    """Cut a client's line of the objects for good, in its second model: as if it were killed."""
+    lines, port = running.lines(), free_port()
+    server = start_server(running, port, objects=lines.behind)
+    running.until("listening", "server")
+    lines.cut_after(3 * running.case.size_bytes // 2)
+    sites = start_sites(running, port, lines)
+    if not running.end_of(sites[0], seconds=300):
+        raise CaseFailed("a client without a line to the models ended well")
+    if not lines.resets:
+        raise CaseFailed("nothing was cut")
+    ends_with_error(running, server, sites[1:])
 
 
 def killed(running: Running) -> None:
@@ -189,7 +246,9 @@ def restarted(running: Running) -> None:
             raise CaseFailed("a client ended well without a server")
     again = start_server(running, free_port())
     running.until("listening", "server", count=2)
-    running.kill(again)
+    if len(found := spooled(running)) != 1:
+        raise CaseFailed(f"the new server has {found} in its spool, not its own folder alone")
+    again.kill()  # it alone: what watches over its folder lives on, and removes it
     running.said = "the clients ended with APPFL's error; a new server started in the same folder"
 
 
@@ -230,6 +289,7 @@ FAILURES: dict[str, Callable[[Running], None]] = {
     "stopped": stopped,
     "unfetched": unfetched,
     "restarted": restarted,
+    STAYS_CUT: stays_cut,
 }
 
 

@@ -10,6 +10,7 @@ __all__ = [
     "FAILURES",
     "LINES",
     "OURS",
+    "STAYS_CUT",
     "Case",
     "Ended",
     "Memory",
@@ -25,6 +26,9 @@ TUNED = ("appfl",)
 """Whose processes run with other settings where streamlink is in them; "tuned" shows what these
 settings alone bring: ``gc.freeze()`` for APPFL."""
 FAILURES = ("cut", "killed", "stopped", "unfetched", "restarted")
+"""What each framework has in both lines."""
+STAYS_CUT = "stays cut"
+"""A failure of APPFL's cases alone; in Flower's a line that is cut stays so for a round."""
 Ended = Literal["done", "failed", "out of memory", "timeout"]
 
 
@@ -53,8 +57,9 @@ class Case:
     def __post_init__(self) -> None:
         if self.line not in (lines := lines_of(self.framework)):
             raise ValueError(f"line {self.line!r}; {self.framework} has {', '.join(lines)}")
-        if self.failure is not None and self.failure not in FAILURES:
-            raise ValueError(f"failure {self.failure!r}; it can be one of {', '.join(FAILURES)}")
+        known = (*FAILURES, *([STAYS_CUT] if self.framework == "appfl" else []))
+        if self.failure is not None and self.failure not in known:
+            raise ValueError(f"failure {self.failure!r}; it can be one of {', '.join(known)}")
 
     @property
     def is_ours(self) -> bool:

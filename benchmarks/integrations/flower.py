@@ -27,7 +27,6 @@ from benchmarks.integrations.flower_processes import (
     Tls,
     flwr_run,
     flwr_variables,
-    free_ports,
     simulated,
 )
 from benchmarks.integrations.lines import Lines
@@ -61,7 +60,7 @@ def run(running: Running) -> None:
     server = settings_file(running, "server.yaml", security=security_of(tls, "server", is_mutual))
     federation.start_link(
         *(["--enable-supernode-auth"] if is_mutual else []),
-        STREAMLINK_LISTEN=lines.behind if lines else f"127.0.0.1:{free_ports(1)[0]}",
+        STREAMLINK_LISTEN=lines.behind if lines else "127.0.0.1:0",
         STREAMLINK_CONFIG=str(server),
     )
     for number, site in enumerate(sites):

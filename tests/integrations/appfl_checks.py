@@ -58,8 +58,9 @@ def problems() -> Iterator[str]:
             unknown = set(names(own)) - set(names(known))
             if unknown and not takes_metadata(known):
                 yield f"{theirs.__name__}.{method} has {sorted(unknown)}, which ours has not"
-    if not callable(ServerAgent.training_finished):
-        yield "ServerAgent.training_finished is no method"
+    for method in ("training_finished", "get_num_clients"):
+        if not callable(getattr(ServerAgent, method, None)):
+            yield f"ServerAgent.{method} is no method"
     for aggregator in (FedAvgAggregator, FedAsyncAggregator):
         if names(aggregator.__init__)[1:] != names(StreamlinkAggregator.__init__)[1:]:
             yield f"{aggregator.__name__} is made of {names(aggregator.__init__)}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.integrations import appfl
-from benchmarks.integrations.cases import Case, Outcome
+from benchmarks.integrations.cases import STAYS_CUT, Case, Outcome
 from benchmarks.integrations.environments import NoEnvironment, build
 from benchmarks.integrations.running import run_case
 from tests.support.framework_failures import failing
@@ -91,6 +91,14 @@ def test_whatever_fails_the_job_goes_on_or_ends_and_nothing_stays(
 ) -> None:
     seen = outcome(replace(CASE, line=line, failure=failure, size_bytes=size), python)
     assert seen.exact is (True if failure == "cut" else None)
+    assert seen.said
+
+
+@pytest.mark.parametrize("mode", ["processes", "async"])
+def test_a_client_whose_line_stays_cut_ends_with_an_error_and_the_others_as_if_it_were_killed(
+    python: Path, mode: str
+) -> None:
+    seen = outcome(replace(CASE, mode=mode, failure=STAYS_CUT), python)
     assert seen.said
 
 

@@ -18,9 +18,12 @@ from omegaconf import OmegaConf
 
 from benchmarks.integrations import inside
 from benchmarks.integrations.appfl_app.trust import client_grpc
+from streamlink import LinkConfig
 from streamlink.integrations.appfl import StreamlinkClientCommunicator
 
 HERE = Path(__file__).parent
+SOON = LinkConfig(timeouts={"reconnect_timeout": 5, "rejoin_timeout": 5})
+"""A line that stays cut is given up in seconds that would take a minute and a half."""
 
 
 def configuration(server: str, number: str) -> Any:
@@ -50,8 +53,9 @@ def main(server: str, objects: str, number: str) -> None:
     elif case["line"] != "bare":
         if "CASE_UNFETCHED" in os.environ:
             stop_at_reference(communicator)
+        link = SOON if case["failure"] == "stays cut" else None
         communicator = StreamlinkClientCommunicator(
-            communicator, objects, grpc_configs, agent=agent
+            communicator, objects, grpc_configs, agent=agent, config=link
         )
     agent.load_config(communicator.get_configuration())
     with inside.call("receive"):
