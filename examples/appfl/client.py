@@ -1,4 +1,7 @@
-"""An APPFL client whose models travel beside its messages: ``python client.py 1``."""
+"""An APPFL client whose models travel beside its messages: ``python client.py 1``.
+
+``python client.py 1 PORT`` dials other ports: see ``server.py``.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ from omegaconf import OmegaConf
 from streamlink.integrations.appfl import StreamlinkClientCommunicator
 
 HERE = Path(__file__).parent
-GRPC = {"server_uri": "127.0.0.1:50051", "use_ssl": False}
+PORT = int(sys.argv[2]) if len(sys.argv) > 2 else 50051
+GRPC = {"server_uri": f"127.0.0.1:{PORT}", "use_ssl": False}
+MODELS = f"127.0.0.1:{PORT + 1}-{PORT + 2}"
 
 if __name__ == "__main__":
     number = int(sys.argv[1])
@@ -28,7 +33,7 @@ if __name__ == "__main__":
     agent = ClientAgent(client_agent_config=OmegaConf.create(config))
     communicator = GRPCClientCommunicator(client_id=agent.get_id(), logger=agent.logger, **GRPC)
     # This line is new: around the communicator, and where the server's models are.
-    communicator = StreamlinkClientCommunicator(communicator, "127.0.0.1:50052", GRPC, agent=agent)
+    communicator = StreamlinkClientCommunicator(communicator, MODELS, GRPC, agent=agent)
 
     agent.load_config(communicator.get_configuration())
     agent.load_parameters(communicator.get_global_model(init_model=True))

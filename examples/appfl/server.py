@@ -1,7 +1,11 @@
-"""An APPFL server whose models travel beside its messages: ``python server.py``, then clients."""
+"""An APPFL server whose models travel beside its messages: ``python server.py``, then clients.
+
+``python server.py PORT`` takes other ports: that one for APPFL, and the two above it for models.
+"""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from appfl.agent import ServerAgent
@@ -11,7 +15,9 @@ from omegaconf import OmegaConf
 from streamlink.integrations.appfl import StreamlinkServerAgent
 
 HERE = Path(__file__).parent
-GRPC = {"server_uri": "127.0.0.1:50051", "use_ssl": False}
+PORT = int(sys.argv[1]) if len(sys.argv) > 1 else 50051
+GRPC = {"server_uri": f"127.0.0.1:{PORT}", "use_ssl": False}
+MODELS = f"127.0.0.1:{PORT + 1}-{PORT + 2}"
 CONFIG = {
     "server_configs": {
         "num_clients": 2,
@@ -42,5 +48,5 @@ CONFIG = {
 if __name__ == "__main__":
     agent = ServerAgent(server_agent_config=OmegaConf.create(CONFIG))
     # These two lines are new: around the agent, and where models are served.
-    with StreamlinkServerAgent(agent, "127.0.0.1:50052", spool="spool") as agent:
+    with StreamlinkServerAgent(agent, MODELS, spool="spool") as agent:
         serve(GRPCServerCommunicator(agent, logger=agent.logger, **GRPC), **GRPC)
