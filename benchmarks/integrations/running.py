@@ -215,7 +215,8 @@ def run_case(
     left_seconds: float = LEFT_SECONDS,
 ) -> Outcome:
     """Run one case to its end, whatever that is, and return what was seen."""
-    folder = Path(tempfile.mkdtemp(prefix=f"streamlink-{case.framework}-"))
+    # Not "streamlink-": an integration removes folders with its own name that nobody owns.
+    folder = Path(tempfile.mkdtemp(prefix=f"case-{case.framework}-"))
     started_at, ended, error = time.monotonic(), "done", ""
     with ExitStack() as stack:
         running = Running(case, python, folder, stack)
