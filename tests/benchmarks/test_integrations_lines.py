@@ -44,6 +44,14 @@ def test_a_reset_in_the_middle_of_a_model_is_resumed(
     assert lines.resets == 1
 
 
+def test_a_planned_cut_that_no_line_has_come_to_is_missed(
+    lines: Lines, request: pytest.FixtureRequest
+) -> None:
+    lines.reset_after((HALF, "down"), (HALF, "up"))
+    assert fetch(lines, request)
+    assert lines.missed == [(HALF, "up")]
+
+
 def test_a_cut_takes_both_lines_until_they_are_mended(
     lines: Lines, request: pytest.FixtureRequest
 ) -> None:
