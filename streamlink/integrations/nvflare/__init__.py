@@ -3,9 +3,9 @@
 Set ``NVFLARE_NVFLARE_DECOMPOSERS=streamlink.integrations.nvflare`` for every process of FLARE, at
 the server and at the sites. FLARE then walks this package and imports ``decomposers``, which
 replaces how its NumPy and PyTorch decomposers hand over what is downloaded. No line of a job
-changes: see docs/integrations.md.
+changes: see docs/integrations.md. Tensors that are read where they are stored, and models made of
+these, are in ``streamlink.integrations.tensors``.
 
-    tensors      a tensor that is read where it is stored, and models made of such tensors
     sides        the object server of a job, and a site's session with it
     riding       our reference inside FLARE's own download, in both directions
     decomposers  what FLARE imports: it puts ``riding`` in the place of FLARE's own
