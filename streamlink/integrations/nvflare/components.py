@@ -48,8 +48,7 @@ class StorePersistor(ModelPersistor):
 
     def store(self, fl_ctx: Any) -> SafetensorsStore:
         """Return where the job's model is kept."""
-        folder = Path(self.folder or f"{self.model}-jobs")
-        return SafetensorsStore(folder / fl_ctx.get_job_id())
+        return SafetensorsStore(Path(self.folder or f"{self.model}-jobs") / fl_ctx.get_job_id())
 
     def load_model(self, fl_ctx: Any) -> Any:
         """Open what the job has stored last, or the first model."""

@@ -23,8 +23,8 @@ __all__ = ["ReferenceDownloadable", "reference_consumer"]
 
 _MARK, _BEAT = b"streamlink-reference-1:", b"streamlink-beat"
 _BEAT_SECONDS = 2.0
-_AT = "streamlink"  # in FLARE's state of a download, how far it is:
-_UPLOADING, _OFFERED, _FETCHING, _DONE = ({_AT: step} for step in range(4))
+# FLARE's state of a download: how far it is.
+_UPLOADING, _OFFERED, _FETCHING, _DONE = ({"streamlink": step} for step in range(4))
 
 
 def _begin(work: Callable[[], Any]) -> Future[Any]:
@@ -73,9 +73,8 @@ class ReferenceDownloadable(Downloadable):
             raise StreamlinkError("this model was released: FLARE's transaction is over")
         if not self._side.reaches(requester):
             return self._as_flare_does(state, requester)
-        if (
-            requester not in self._offers
-        ):  # a site puts the model at the server, which takes a while
+        if requester not in self._offers:
+            # In a thread: a site puts the model at the server, which takes a while.
             self._offers[requester] = _begin(lambda: self._side.offer(source, requester))
         if not wait([self._offers[requester]], _BEAT_SECONDS).done:
             return ProduceRC.OK, [_BEAT], _UPLOADING

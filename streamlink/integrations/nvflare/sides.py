@@ -1,8 +1,8 @@
 """The two ends of one job: the object server in the server's job process, a site's session with it.
 
-FLARE's messages carry references; the bytes go over one more port of the server. A site learns the
-port and its token from the first reference it gets, through FLARE's authenticated channel, and
-dials only the host it was configured with. It listens nowhere.
+FLARE's messages carry references; the bytes go over two more ports of the server, a pair. A site
+learns the lower one and its token from the first reference it gets, through FLARE's authenticated
+channel, and dials only the host it was configured with. It listens nowhere.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from nvflare.fuel.utils.config_service import ConfigService
 from nvflare.fuel.utils.fobs import FOBSContextKey
 from nvflare.fuel.utils.memory_utils import try_malloc_trim
 
-from streamlink import LinkConfig, ModelSource, SecurityConfig, StreamlinkError
-from streamlink.config import ObjectLimits, parse_size
+from streamlink import LinkConfig, ModelSource, StreamlinkError
+from streamlink.config import ObjectLimits
 from streamlink.errors import ObjectRefused
 from streamlink.integrations.folders import own_folder
 from streamlink.integrations.ports import listening
@@ -35,6 +35,7 @@ from streamlink.objects import ObjectClient, ObjectServer
 __all__ = ["Offer", "ServerSide", "Side", "SiteSide", "close_all", "join", "setting", "side_of"]
 
 _log = logging.getLogger(__name__)
+_PATIENCE = {"reconnect_timeout": "30", "rejoin_timeout": "300"}  # streamlink's own
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ class Offer:
 
 def setting(name: str, default: str) -> str:
     """Return a setting of this site: ``NVFLARE_STREAMLINK_<NAME>`` or ``resources.json``."""
-    conf = SystemConfigs.RESOURCES_CONF
-    return str(ConfigService.get_str_var(f"streamlink_{name}", conf, default))
+    name = f"streamlink_{name}"
+    return str(ConfigService.get_str_var(name, SystemConfigs.RESOURCES_CONF, default))
 
 
 def _is_server(fqcn: str) -> bool:
@@ -67,31 +68,36 @@ class ServerSide:
     def __init__(self, cell: Any) -> None:
         self._job = FQCN.split(cell.get_fqcn())[-1]
         self._admitted, self._issued, self._lock = TokenList(), dict[str, str](), threading.Lock()
-        security = _security(cell, "server", tokens=self._admitted.path)
-        host = setting("listen", "0.0.0.0" if security.certificate else "127.0.0.1")
-        address, config = f"{host}:{setting('ports', '0')}", LinkConfig(security=security)
+        self._most = int(setting("max_clients", "64"))
+        config = _config(cell, "SERVER", {"tokens": self._admitted.path}, self._most)
+        host = setting("listen", "0.0.0.0" if config.security.certificate else "127.0.0.1")
         with ExitStack() as stack:
-            self.objects = stack.enter_context(_listening(address, config, stack))
+            self.objects = stack.enter_context(_listening(host, config, stack))
             self._opened = stack.pop_all()
         _log.info("job %s: objects are served at %s", self._job, self.objects.address)
 
     def reaches(self, requester: str) -> bool:
         """Tell whether ``requester`` can get an offer of this side: the job's process at a site.
 
-        A process that this one starts for the training is another cell, and has no side.
+        A process that this one starts for the training is another cell, and has no side. Nor have
+        sites beyond ``streamlink_max_clients``: their sessions would be refused.
         """
-        return bool(FQCN.split(requester)[-1] == self._job)
+        *sites, process = FQCN.split(requester)
+        return process == self._job and bool(sites) and bool(self._token_of(sites[-1]))
 
     def offer(self, source: ModelSource, requester: str) -> Offer:
         """Make ``source`` an object that the site of ``requester`` may read."""
-        path = FQCN.split(requester)
-        site = path[path.index(self._job) - 1] if self._job in path[1:] else path[0]
+        site = FQCN.split(requester)[-2]
+        reference = self.objects.put(source, readers=(site,), digest="")
+        return Offer(str(reference), self.objects.port, site, self._token_of(site))
+
+    def _token_of(self, site: str) -> str:
+        """Return the token of a site; it is empty if as many others as may join have theirs."""
         with self._lock:
-            if site not in self._issued:
+            if site not in self._issued and len(self._issued) < self._most:
                 self._issued[site] = self._admitted.admit(site)
                 self._admitted.publish()
-        reference = self.objects.put(source, readers=(site,), digest="")
-        return Offer(str(reference), self.objects.port, site, self._issued[site])
+            return self._issued.get(site, "")
 
     def fetch(self, offer: Offer, kind: str, *, lazy: bool) -> Any:
         """Return the tensors of an object that a site has put: unread if ``lazy``."""
@@ -109,30 +115,31 @@ class ServerSide:
         self._opened.close()
 
 
-def _listening(address: str, config: LinkConfig, stack: ExitStack) -> ObjectServer:
+def _listening(host: str, config: LinkConfig, stack: ExitStack) -> ObjectServer:
     """Return a server with a spool of its own, which ``stack`` removes."""
+    ttl, most = setting("ttl", "86400"), setting("max_bytes", "4TiB")
     # Each object has one reader, so there is nothing to share.
-    ttl, most = float(setting("ttl", "86400")), parse_size(setting("max_bytes", "4TiB"))
-    limits = ObjectLimits(ttl=ttl, max_bytes=most, shared_bytes=1 << 20)
+    limits = {"ttl": ttl, "max_ttl": ttl, "max_bytes": most, "shared_bytes": 1 << 20}
     spool = stack.enter_context(own_folder("streamlink-nvflare", setting("spool", "")))
-    return listening(address, partial(ObjectServer, config=config, limits=limits, spool=spool))
+    make = partial(ObjectServer, config=config, limits=ObjectLimits(**limits), spool=spool)
+    return listening(f"{host}:{setting('ports', '0')}", make)
 
 
 class SiteSide:
     """A site's session with the object server of one job; it dials, and never listens."""
 
     def __init__(self, cell: Any, offer: Offer) -> None:
-        first, last = _ports()
-        if first and not first <= offer.port <= last:
+        first, _, last = (ports := setting("ports", "0")).partition("-")
+        if int(first) and not int(first) <= offer.port <= int(last or first):
             raise ObjectRefused(
                 f"the server offers port {offer.port}, outside of this site's streamlink_ports "
-                f"({first}-{last}); nothing was dialled"
+                f"({ports}); nothing was dialled"
             )
         host = setting("server", "") or urlsplit(cell.get_root_url_for_child()).hostname
         self.port, self._token = offer.port, SecretFile(offer.token)
-        config = LinkConfig(security=_security(cell, "client", token=self._token.path))
-        self.client = ObjectClient(f"{host}:{self.port}", name=offer.site, config=config)
-        self.client.start()
+        config = _config(cell, "CLIENT", {"token": self._token.path})
+        address = f"{host}:{self.port}"
+        self.client = ObjectClient(address, name=offer.site, config=config).start()
 
     def reaches(self, requester: str) -> bool:
         """Tell whether ``requester`` can get an offer of this side: another site cannot."""
@@ -169,7 +176,8 @@ def side_of(cell: Any) -> Side | None:
             _sides[fqcn] = None
             try:
                 _sides[fqcn] = ServerSide(cell)
-            except (StreamlinkError, OSError):  # FLARE would try the same message for ever
+            except (StreamlinkError, OSError, ValueError):
+                # Raised, FLARE would try the same message for ever.
                 _log.exception("%s: no objects are served; FLARE carries its models itself", fqcn)
         return _sides.get(fqcn)
 
@@ -193,16 +201,12 @@ def close_all() -> None:
             side.close()
 
 
-def _ports() -> tuple[int, int]:
-    first, _, last = setting("ports", "0").partition("-")
-    return int(first), int(last or first)
-
-
-def _security(cell: Any, end: str, **token: Path) -> SecurityConfig:
-    """Return FLARE's own certificates of this end, where it has any, and the job's token."""
+def _config(cell: Any, end: str, token: dict[str, Path], clients: int = 1) -> LinkConfig:
+    """Return the settings of one end, with FLARE's own certificates of it, where it has any."""
     found = cell.get_fobs_context().get(FOBSContextKey.SEC_CREDS) or {}
-    names = (f"{end.upper()}_CERT", f"{end.upper()}_KEY", "CA_CERT")
-    certificate, key, ca = (found.get(DriverParams[name].value) for name in names)
-    if certificate and key and ca:
-        return SecurityConfig(certificate=certificate, key=key, ca=ca, **token)
-    return SecurityConfig(**token)
+    names = {"certificate": f"{end}_CERT", "key": f"{end}_KEY", "ca": "CA_CERT"}
+    files = {each: found.get(DriverParams[name].value) for each, name in names.items()}
+    security = token | (files if all(files.values()) else {})
+    timeouts = {name: setting(name, default) for name, default in _PATIENCE.items()}
+    sections = {"security": security, "timeouts": timeouts, "grpc": {"max_clients": clients}}
+    return LinkConfig.model_validate(sections)
