@@ -97,9 +97,10 @@ def python() -> Path:
 
 
 def in_flare(
-    python: Path, words: Sequence[object], folder: Path
+    python: Path, words: Sequence[object], folder: Path, **settings: object
 ) -> subprocess.CompletedProcess[str]:
     """Run a program in FLARE's environment, with the one variable of the integration."""
+    chosen = {"MIN_BYTES": 1, "SPOOL": folder / "spool", **settings}
     here = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
@@ -108,9 +109,8 @@ def in_flare(
         "NVFLARE_SIMULATOR_WORKSPACE_ROOT": str(folder / "simulation"),
         "NVFLARE_POC_WORKSPACE": str(folder / "poc"),
         "NVFLARE_NVFLARE_DECOMPOSERS": "streamlink.integrations.nvflare",
-        "NVFLARE_STREAMLINK_MIN_BYTES": "1",
-        "NVFLARE_STREAMLINK_SPOOL": str(folder / "spool"),
         "STREAMLINK_CASE": str(folder),
+        **{f"NVFLARE_STREAMLINK_{name}": str(value) for name, value in chosen.items()},
     }
     try:
         return subprocess.run(
@@ -177,13 +177,36 @@ def test_a_numpy_job_runs_in_the_simulator_without_a_line_about_us(
     done = in_flare(flare, [EXAMPLES / "hello_numpy" / "job.py"], tmp_path)
     said = done.stdout + done.stderr
     assert "objects are served at 127.0.0.1" in said
-    assert "site-2: round 2: {'weight_mean': 8.0}" in said, said[-3000:]
+    assert LAST_METRICS in said, said[-3000:]
+
+
+LAST_METRICS = "site-2: round 2: {'weight_mean': 8.0}"
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "why"),
+    [
+        ("SPOOL", "/dev/null", "File exists: '/dev/null'"),
+        ("TTL", "a day", "unable to parse string as a number"),
+        ("MIN_BYTES", "one", "'one' is not a size"),
+    ],
+)
+def test_a_job_with_a_setting_that_cannot_be_used_runs_as_without_us_and_says_why(
+    flare: Path, tmp_path: Path, setting: str, value: str, why: str
+) -> None:
+    job = EXAMPLES / "hello_numpy" / "job.py"
+    done = in_flare(flare, [job], tmp_path, **{setting: value})
+    said = done.stdout + done.stderr
+    assert LAST_METRICS in said, said[-3000:]
+    assert "FLARE carries its models itself" in said
+    assert why in said
+    assert "objects are served at" not in said
 
 
 def test_a_job_that_stores_its_model_gives_the_same(flare: Path, tmp_path: Path) -> None:
     job = EXAMPLES / "hello_numpy" / "job.py"
     said = in_flare(flare, [job, "--stored", tmp_path / "first"], tmp_path).stdout
-    assert "site-2: round 2: {'weight_mean': 8.0}" in said, said[-3000:]
+    assert LAST_METRICS in said, said[-3000:]
     assert [path.name for path in (tmp_path / "first-jobs").iterdir()] == ["simulate_job"]
 
 

@@ -13,6 +13,7 @@ is refused, loudly, before a job runs.
 from __future__ import annotations
 
 import inspect
+import logging
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -31,6 +32,7 @@ from streamlink.integrations.tensors import NUMPY, TORCH, StoredTensor, in_memor
 
 __all__ = ["DRIFT", "StoredTensorDecomposer", "drift", "install"]
 
+_log = logging.getLogger(__name__)
 _DOTS = {NUMPY: dots.NUMPY_DOWNLOAD, TORCH: dots.TENSOR_DOWNLOAD}
 _KINDS = {dot: kind for kind, dot in _DOTS.items()}
 
@@ -118,11 +120,12 @@ def _downloadable(own: Any, items: dict[str, Any], max_chunk_size: int, fobs_ctx
         return own(in_memory(items), max_chunk_size, fobs_ctx)
 
     try:
-        source = whole(items)
-    except ModelError:  # such as an array of texts
+        source, least = whole(items), parse_size(setting("min_bytes", "1MiB"))
+    except ValueError as error:
+        if not isinstance(error, ModelError):  # such as an array of texts, which is no fault
+            _log.exception("streamlink_min_bytes cannot be used; FLARE carries its models itself")
         return as_flare_does()
-    is_small = source.spec.nbytes < parse_size(setting("min_bytes", "1MiB"))
-    if is_small or (side := side_of(fobs_ctx[fobs.FOBSContextKey.CELL])) is None:
+    if source.spec.nbytes < least or (side := side_of(fobs_ctx[fobs.FOBSContextKey.CELL])) is None:
         return as_flare_does()
     return ReferenceDownloadable(source, side, as_flare_does)
 
