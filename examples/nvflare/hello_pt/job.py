@@ -28,7 +28,8 @@ def main() -> None:
         enable_tensor_disk_offload=True,
     )
     environment = PocEnv if chosen.poc else SimEnv
-    run = recipe.execute(environment(num_clients=chosen.sites))
+    # For POC mode: a busy machine may take longer than FLARE's 10 s to start the server.
+    run = recipe.execute(environment(num_clients=chosen.sites, extra={"login_timeout": 120.0}))
     print("status:", run.get_status())
     print("result:", run.get_result())
 
