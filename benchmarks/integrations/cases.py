@@ -28,7 +28,10 @@ settings alone bring: ``gc.freeze()`` for APPFL."""
 FAILURES = ("cut", "killed", "stopped", "unfetched", "restarted")
 """What each framework has in both lines."""
 STAYS_CUT = "stays cut"
-"""A failure of APPFL's cases alone; in Flower's a line that is cut stays so for a round."""
+MORE_FAILURES = {"nvflare": ("cut off",), "appfl": (STAYS_CUT,)}
+"""Those of one framework alone, by its name. "cut" is a short one, after which a transfer resumes;
+these last until the client has given up. In Flower's cases a line that is cut stays so for a round.
+"""
 Ended = Literal["done", "failed", "out of memory", "timeout"]
 
 
@@ -57,7 +60,7 @@ class Case:
     def __post_init__(self) -> None:
         if self.line not in (lines := lines_of(self.framework)):
             raise ValueError(f"line {self.line!r}; {self.framework} has {', '.join(lines)}")
-        known = (*FAILURES, *([STAYS_CUT] if self.framework == "appfl" else []))
+        known = (*FAILURES, *MORE_FAILURES.get(self.framework, ()))
         if self.failure is not None and self.failure not in known:
             raise ValueError(f"failure {self.failure!r}; it can be one of {', '.join(known)}")
 

@@ -18,10 +18,12 @@ from pathlib import Path
 import psutil
 
 from benchmarks.integrations.command import main
+from benchmarks.integrations.lines import Lines
 from benchmarks.integrations.running import CaseFailed, Running
 
 APP = "benchmarks.integrations.nvflare_app.job"
 DEAD_SECONDS = 20.0
+GIVE_UP_SECONDS = "5"  # of a site that is cut off: to reconnect, and then to join again
 Env = dict[str, str]
 
 
@@ -48,6 +50,9 @@ def _environment(running: Running) -> dict[str, str]:
     }
     if running.case.failure == "unfetched":
         chosen["NVFLARE_STREAMLINK_TTL"] = "5"  # seconds: it expires while the round waits
+    elif running.case.failure == "cut off":
+        chosen["NVFLARE_STREAMLINK_RECONNECT_TIMEOUT"] = GIVE_UP_SECONDS
+        chosen["NVFLARE_STREAMLINK_REJOIN_TIMEOUT"] = GIVE_UP_SECONDS
     if running.case.is_ours:
         chosen["NVFLARE_NVFLARE_DECOMPOSERS"] = "streamlink.integrations.nvflare"
         chosen["NVFLARE_STREAMLINK_LISTEN"] = "127.0.0.1"
@@ -61,21 +66,24 @@ def _run_poc(running: Running) -> None:
     kits = next((folder / "poc").glob("*/prod_00"))
     if running.case.failure:
         _expect_failures(kits / "server")
-    if running.case.failure == "cut":
-        lines = running.lines()
-        lines.reset_after((running.case.size_bytes // 2, "down"))
+    lines = running.lines() if running.case.failure in ("cut", "cut off") else None
+    if lines is not None:
         host, _, ports = lines.behind.rpartition(":")
         env |= {"NVFLARE_STREAMLINK_LISTEN": host, "NVFLARE_STREAMLINK_PORTS": ports}
+        _plan_cuts(running, lines)
     server = _start(running, "server", kits / "server", env)
     sites = [
         _start(running, f"site-{number}", kits / f"site-{number}", env)
         for number in range(1, running.case.clients + 1)
     ]
     if running.case.failure:
-        threading.Thread(target=_disturb, args=(running, server, sites), daemon=True).start()
+        how = (running, server, sites, lines)
+        threading.Thread(target=_disturb, args=how, daemon=True).start()
     _submit(running, (server, *sites), env)
     if running.case.failure == "restarted":  # as FLARE does it: with the next job
         _submit(running, (server, *sites), env)
+    if lines is not None:
+        _expect_cuts(running, lines)
     for process in (server, *sites):
         process.terminate()
     for process in (server, *sites):
@@ -109,7 +117,10 @@ def _expect_failures(server: Path) -> None:
 
 
 def _disturb(
-    running: Running, server: subprocess.Popen[bytes], sites: list[subprocess.Popen[bytes]]
+    running: Running,
+    server: subprocess.Popen[bytes],
+    sites: list[subprocess.Popen[bytes]],
+    lines: Lines | None,
 ) -> None:
     """Make the case's failure happen, in the first round."""
     if running.case.failure in ("killed", "stopped"):
@@ -123,6 +134,25 @@ def _disturb(
         running.until("received", seconds=300.0)
         for each in psutil.Process(server.pid).children(recursive=True):
             each.kill()
+    elif running.case.failure == "cut off" and lines is not None:
+        # Its session is over by then, and FLARE has asked for the task once more.
+        running.until_logged("site-1", "data: SessionLost", "data: ConnectFailed")
+        lines.mend()
+
+
+def _plan_cuts(running: Running, lines: Lines) -> None:
+    """Let the lines be cut in the first round."""
+    half = running.case.size_bytes // 2
+    if running.case.failure == "cut off":
+        lines.cut_after(half)
+    else:  # in a model that a site fetches, and in one that it puts
+        lines.reset_after((half, "down"), (half, "up"))
+
+
+def _expect_cuts(running: Running, lines: Lines) -> None:
+    """Check that every planned cut has happened: without one the case would show nothing."""
+    if lines.missed:
+        raise CaseFailed(f"the line was not cut after these bytes: {lines.missed}")
 
 
 def _start(running: Running, side: str, kit: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:

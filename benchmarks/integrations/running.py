@@ -119,6 +119,18 @@ class Running:
             time.sleep(0.05)
         return found[count - 1]
 
+    def until_logged(self, side: str, *texts: str, seconds: float = 300.0) -> None:
+        """Wait until a process of ``side`` has printed one of the texts.
+
+        Raises:
+            CaseFailed: it was not printed in time.
+        """
+        give_up_at, log = time.monotonic() + seconds, self.folder / f"{side}.log"
+        while not any(text in log.read_text(errors="replace") for text in texts):
+            if time.monotonic() > give_up_at or self._closing:
+                raise CaseFailed(f"{side} printed none of {texts} in {seconds:g} s")
+            time.sleep(0.1)
+
     def finish(self, process: subprocess.Popen[bytes], *, seconds: float = 600.0) -> None:
         """Wait for a process's end.
 

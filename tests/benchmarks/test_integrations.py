@@ -49,6 +49,12 @@ def test_the_second_line_is_judged_by_windows_and_not_by_ratios() -> None:
     assert ("calls ≤ 1/5", None) in verdicts(ours, [])
 
 
+def test_a_failure_that_a_framework_does_not_have_is_refused_with_those_that_it_has() -> None:
+    assert Case("nvflare", failure="cut off").failure == "cut off"
+    with pytest.raises(ValueError, match=r"'cut off'; it can be one of cut, .*restarted$"):
+        Case("flower", failure="cut off")
+
+
 def test_a_result_comes_back_from_its_file_as_it_was(tmp_path: Path) -> None:
     run = outcome("first", call=1, turn=1, server=1, client=1)
     path = tmp_path / "results.jsonl"

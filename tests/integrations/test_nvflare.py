@@ -307,8 +307,10 @@ def test_the_published_hello_pt_runs_with_seeded_tensors_in_poc_mode(
     assert list((tmp_path / "spool").iterdir()) == []
 
 
-def run(python: Path, line: str, failure: str | None = None, size: int = 16 * MB) -> Outcome:
-    case = Case("nvflare", size, 4, line, rounds=2, failure=failure)
+def run(
+    python: Path, line: str, failure: str | None = None, size: int = 16 * MB, clients: int = 2
+) -> Outcome:
+    case = Case("nvflare", size, 4, line, clients=clients, rounds=2, failure=failure)
     outcome = run_case(case, nvflare.run, python, limit_bytes=8_000 * MB, timeout=1500.0)
     assert outcome.ended == "done", outcome.said
     assert outcome.left_behind == []
@@ -327,6 +329,17 @@ def test_a_cut_of_the_objects_line_costs_a_resume_and_no_round(
     outcome = run(flare, line, failure, size)
     assert outcome.exact, outcome.said
     assert "FINISHED:COMPLETED" in outcome.said
+
+
+@failing("cut off")
+def test_a_site_that_was_cut_off_for_too_long_joins_again_and_loses_no_round(
+    flare: Path, failure: str, line: str, size: int
+) -> None:
+    """FLARE asks for the task again, until a reference comes that the site can fetch."""
+    outcome = run(flare, line, failure, size, clients=1)
+    assert outcome.exact, outcome.said
+    assert "FINISHED:COMPLETED" in outcome.said
+    assert [each["round"] for each in outcome.marks if each["event"] == "received"] == [0, 1]
 
 
 @failing("killed", "stopped")
