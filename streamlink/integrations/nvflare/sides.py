@@ -25,9 +25,8 @@ from nvflare.fuel.utils.memory_utils import try_malloc_trim
 
 from streamlink import LinkConfig, ModelSource, StreamlinkError
 from streamlink.config import ObjectLimits
-from streamlink.errors import ObjectRefused
 from streamlink.integrations.folders import own_folder
-from streamlink.integrations.ports import listening
+from streamlink.integrations.ports import dialled, listening, within
 from streamlink.integrations.tensors import StoredItems, fresh
 from streamlink.integrations.tokens import SecretFile, TokenList
 from streamlink.objects import ObjectClient, ObjectServer
@@ -121,24 +120,19 @@ def _listening(host: str, config: LinkConfig, stack: ExitStack) -> ObjectServer:
     # Each object has one reader, so there is nothing to share.
     limits = {"ttl": ttl, "max_ttl": ttl, "max_bytes": most, "shared_bytes": 1 << 20}
     spool = stack.enter_context(own_folder("streamlink-nvflare", setting("spool", "")))
-    make = partial(ObjectServer, config=config, limits=ObjectLimits(**limits), spool=spool)
-    return listening(f"{host}:{setting('ports', '0')}", make)
+    make = partial(ObjectServer, limits=ObjectLimits(**limits), spool=spool)
+    return listening(f"{host}:{setting('ports', '0')}", make, config)
 
 
 class SiteSide:
     """A site's session with the object server of one job; it dials, and never listens."""
 
     def __init__(self, cell: Any, offer: Offer) -> None:
-        first, _, last = (ports := setting("ports", "0")).partition("-")
-        if int(first) and not int(first) <= offer.port <= int(last or first):
-            raise ObjectRefused(
-                f"the server offers port {offer.port}, outside of this site's streamlink_ports "
-                f"({ports}); nothing was dialled"
-            )
         host = setting("server", "") or urlsplit(cell.get_root_url_for_child()).hostname
+        ports = f"{host}:{setting('ports', '0')}"
+        address = dialled(ports, offer.port)  # it refuses a port that is none of them
         self.port, self._token = offer.port, SecretFile(offer.token)
-        config = _config(cell, "CLIENT", {"token": self._token.path})
-        address = f"{host}:{self.port}"
+        config = within(ports, _config(cell, "CLIENT", {"token": self._token.path}))
         self.client = ObjectClient(address, name=offer.site, config=config).start()
 
     def reaches(self, requester: str) -> bool:
