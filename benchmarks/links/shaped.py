@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from benchmarks.closing import Closing
 from benchmarks.links.lines import Line, Passed
-from benchmarks.longline.namespace import inside, new_namespace
+from benchmarks.longline.namespace import inside, new_namespace, without_ipv6
 from benchmarks.longline.roads import kernel_settings
 
 __all__ = ["ShapedPlace", "why_not_shaped"]
@@ -65,6 +65,9 @@ class ShapedPlace(Closing):
     def __enter__(self) -> Self:
         try:
             self._near, self._far = new_namespace(), new_namespace()
+            for end in (self._near, self._far):
+                with inside(end):
+                    without_ipv6()
             other = f"/proc/{os.getpid()}/fd/{self._far}"
             self._do(self._near, "ip", "link", "add", DEVICE, "type", "veth",
                      "peer", "name", DEVICE, "netns", other)  # fmt: skip

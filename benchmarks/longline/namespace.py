@@ -19,7 +19,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Device", "device_drops", "inside", "new_namespace", "open_device", "why_not"]
+__all__ = [
+    "Device",
+    "device_drops",
+    "inside",
+    "new_namespace",
+    "open_device",
+    "why_not",
+    "without_ipv6",
+]
 
 _CLONE_NEWNET = 0x40000000
 _OWN = "/proc/thread-self/ns/net"
@@ -107,7 +115,7 @@ def open_device(address: str, *, mtu: int, queue_packets: int) -> Device:
     namespace = new_namespace()
     try:
         with inside(namespace):
-            _without_ipv6()
+            without_ipv6()
             packets = os.open(_TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 _set_up(packets, address, mtu, queue_packets)
@@ -170,8 +178,11 @@ def _ipv4(address: str) -> bytes:
     return struct.pack("=HH4s", socket.AF_INET, 0, socket.inet_aton(address))
 
 
-def _without_ipv6() -> None:
-    """Keep the kernel from sending packets of its own, which would shift the seeded losses."""
+def without_ipv6() -> None:
+    """Keep the kernel from sending packets of its own over devices that this namespace gets later.
+
+    They would shift seeded losses, and count as bytes of whoever is measured.
+    """
     for where in ("default", "all"):
         switch = Path(f"/proc/sys/net/ipv6/conf/{where}/disable_ipv6")
         if switch.exists():
