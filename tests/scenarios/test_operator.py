@@ -24,7 +24,7 @@ from streamlink.operate.status import StartingOperator
 from streamlink.rounds.ledger import Ledger
 from streamlink.rounds.report import RoundReport
 from tests.support.commands import Command, streamlink
-from tests.support.peers import WAIT, Array
+from tests.support.peers import WAIT, Array, until
 
 
 def said(*words: object, code: int = 0) -> str:
@@ -137,6 +137,8 @@ def test_a_client_that_was_excluded_stays_out_of_a_server_that_was_killed_and_re
         return client.start()
 
     with Command(streamlink(*words), tmp_path) as server, closing(join(server)):
+        # A client has its welcome a moment before its server counts it among those that are here.
+        until(lambda: "site-1: here" in said("status", "--store", store))
         assert "excluded" in said("abort", "--store", store, "--client", "site-1")
         server.interrupt(signal.SIGKILL)
         assert server.end() == -9
