@@ -172,6 +172,7 @@ EXEMPT: dict[str, set[str]] = {
         "Server.bar",
         "Server.is_barred",
         "Server.listen",
+        "Server.peers",
         "Server.readmit",
         "Server.serve",
         "ObjectServer.drop",
