@@ -38,6 +38,10 @@ R = TypeVar("R")
 class Pump(Generic[M]):
     """One machine, its lock, and the calls that carry it: one, or several lanes."""
 
+    on_event: Callable[[], None] | None = None
+    """Called when there may be an event, or the end, with the lock held: for an owner without a
+    thread of its own. It must not wait."""
+
     on_waiting: Callable[[], None] | None = None
     """Called by the ticker once per break, when no other call has taken over for a moment."""
 
@@ -51,6 +55,7 @@ class Pump(Generic[M]):
         self._to_send = clock.condition(self._lock)
         self._to_own = clock.condition(self._lock)
         self._calls: dict[int, Callable[[], None]] = {}  # by number; what cuts each
+        self._wakes: dict[int, Callable[[], None]] = {}  # of calls without a thread that writes
         self._last_call = 0
         self._has_moved = False
 
@@ -88,7 +93,7 @@ class Pump(Generic[M]):
                 self._has_moved = False
             machine.carrier = carrier
             machine.attach(now=now, channel=call)
-            self._to_send.notify_all()
+            self._wake_writers()
         # Without the lock, here and wherever calls are cut: a cut may call ``detach`` before it
         # returns.
         for each in old:
@@ -110,7 +115,8 @@ class Pump(Generic[M]):
         if self._machine.carries(call):
             self._machine.detach(now=now, channel=call)
         # All writers wait on one condition: its own cannot be notified alone.
-        self._to_send.notify_all()
+        self._wake_writers()
+        self._wakes.pop(call, None)
         return cut
 
     def outgoing(self, call: int) -> Iterator[Frame]:
@@ -139,6 +145,28 @@ class Pump(Generic[M]):
                 # Last, without the lock: it may read from a disk, and no frame that is due waits
                 # for that.
                 self._refill(call)
+
+    def wake_writer(self, call: int, wake: Callable[[], None]) -> None:
+        """Have ``wake`` called whenever ``due`` may have something for a call, also its end.
+
+        It is called with the lock held, so it must not wait, and at once for what is due already.
+        """
+        with self._lock:
+            if call in self._calls:
+                self._wakes[call] = wake
+            wake()
+
+    def due(self, call: int) -> list[Frame] | None:
+        """Return what has to be sent on call number ``call`` now; None: nothing more ever will.
+
+        It is ``outgoing`` for a writer that is woken instead of waiting.
+        """
+        with self._lock:
+            if call not in self._calls:
+                return None
+            if self._machine.has_frames(call):
+                return self._machine.frames_to_send(now=self._clock(), channel=call)
+            return None if self._machine.is_closed else []
 
     def incoming(self, frames: Iterable[Frame], call: int) -> None:
         """Feed the machine with ``frames`` until they or the call end."""
@@ -338,18 +366,30 @@ class Pump(Generic[M]):
 
     def _wake(self) -> None:
         if self._machine.is_closed:
-            self._to_send.notify_all()
-            self._to_own.notify_all()
+            self._wake_writers()
+            self._wake_owner()
             return
         if len(self._calls) > 1:  # any of their writers may be the one that waits
-            self._to_send.notify_all()
+            self._wake_writers()
         # One is enough: the writers of lost calls were notified in ``_lose_call`` and wait no more.
         elif any(map(self._writer_has_work, self._calls)):
             self._to_send.notify()
+            for wake in self._wakes.values():
+                wake()
         # All: threads wait here for different things, for an event, the end, or a reader that
         # stops, and ``notify`` could wake the wrong one.
         if self._owner_has_work():
-            self._to_own.notify_all()
+            self._wake_owner()
+
+    def _wake_writers(self) -> None:
+        self._to_send.notify_all()
+        for wake in self._wakes.values():
+            wake()
+
+    def _wake_owner(self) -> None:
+        self._to_own.notify_all()
+        if (on_event := self.on_event) is not None:
+            on_event()
 
     def _writer_has_work(self, call: int) -> bool:
         return self._machine.has_frames(call)

@@ -19,6 +19,7 @@ from streamlink.errors import (
 from streamlink.protocol.frames import Abort, Hello
 from streamlink.protocol.handshake import name_fault
 from streamlink.transport.drain import Drain, leave, superseded
+from streamlink.transport.remembered import Remembered
 from streamlink.transport.session import Session
 
 __all__ = ["Registry", "abort_for"]
@@ -38,7 +39,7 @@ class Registry:
         # here.
         self._lock = threading.Lock()
         self._sessions: dict[str, Session] = {}
-        self._ended: dict[str, Abort] = {}
+        self._ended = Remembered[str, Abort](_REMEMBERED)
         self._drain = Drain(clock)
         self._closing: StreamAborted | None = None
         """Why new clients are refused; None: they are admitted."""
@@ -110,8 +111,6 @@ class Registry:
             self._sessions.pop(session.session_id, None)
             if session.error is not None:
                 self._ended[session.session_id] = abort_for(session.error)
-            while len(self._ended) > _REMEMBERED:
-                del self._ended[next(iter(self._ended))]
 
     # --- admission --------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
 """``Session``: one peer, as its owner sees it: requests, replies, and the streams between the two.
 
-A thread per session turns the machine's events into answers of ``PendingReply`` and calls of
-``on_request``. What the session offered dies with it. A session whose call is lost is *away*: it
-still takes requests, and resumes where it stood once another call carries it.
+The machine's events become answers of ``PendingReply`` and calls of ``on_request``, in a thread of
+the session or, at a server with many, in whichever of its workers is free. What the session offered
+dies with it. A session whose call is lost is *away*: it still takes requests, and resumes where it
+stood once another call carries it.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from contextlib import suppress
-from typing import TypeVar
 
 from streamlink.config import LinkConfig
 from streamlink.errors import (
@@ -36,6 +37,7 @@ from streamlink.protocol.events import (
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Hello, Reply, Request
 from streamlink.protocol.liveness import extra_grace_seconds
 from streamlink.protocol.session import SessionMachine
+from streamlink.transport import offers
 from streamlink.transport.bandwidth import join_bandwidth
 from streamlink.transport.call_places import CallPlaces
 from streamlink.transport.facts import require_sendable
@@ -44,8 +46,10 @@ from streamlink.transport.pending_reply import PendingReply as PendingReply
 from streamlink.transport.process_memory import Seat
 from streamlink.transport.pump import Pump
 from streamlink.transport.receive_pump import ReceivePump
+from streamlink.transport.remembered import Remembered
 from streamlink.transport.send_pump import SendPump
 from streamlink.transport.traffic import TrafficCounter
+from streamlink.transport.workers import Serial
 
 logger = logging.getLogger("streamlink.session")
 
@@ -56,11 +60,13 @@ _REMEMBERED = 256  # withdrawn streams, so that a late call for one is refused w
 _REPEATABLE = 16  # committed streams that were withdrawn: a commit lost with its call is repeated
 
 StreamPump = SendPump | ReceivePump
-T = TypeVar("T")
 
 
 class Session:
-    """A greeted session. ``config`` carries what was agreed, so its chunk size is both sides'."""
+    """A greeted session. ``config`` carries what was agreed, so its chunk size is both sides'.
+
+    With ``workers`` these look after its events, else a thread of its own does.
+    """
 
     def __init__(
         self,
@@ -75,6 +81,7 @@ class Session:
         traffic: TrafficCounter | None = None,
         seat: Seat | None = None,
         is_probe: bool = False,
+        workers: Executor | None = None,
     ) -> None:
         self.session_id = session_id
         self.is_probe = is_probe  # it only measures the line
@@ -97,20 +104,27 @@ class Session:
         self._pending: dict[int, PendingReply] = {}
         self._streams: dict[int, StreamPump] = {}
         self._received = 0  # by its streams, when the session's call was last lost (bytes)
-        self._withdrawn: dict[int, str] = {}
-        self._committed: dict[int, ReceivePump] = {}
+        self._withdrawn = Remembered[int, str](_REMEMBERED)
+        self._committed = Remembered[int, ReceivePump](_REPEATABLE)
         self._places = CallPlaces(config, peer_name)
         self.asking = pump.clock.condition()
         """Held while a place for a request is looked for and taken; before the other locks."""
         self._is_here = pump.clock.event()
         self._is_here.set()
-        self._thread = threading.Thread(target=self._run, name=f"session-{peer_name}", daemon=True)
+        self._is_over = pump.clock.event()  # set last, once everybody has heard of the end
+        self._workers = workers
 
     def start(self) -> None:
         """Begin to listen to the peer."""
         extra = noted("session began", peer=self.peer_name)
         logger.info("the session with %s began", self.peer_name, extra=extra)
-        self._thread.start()
+        if self._workers is None:
+            name = f"session-{self.peer_name}"
+            threading.Thread(target=self._run, name=name, daemon=True).start()
+            return
+        events = Serial(self._workers, self._look)
+        self._pump.on_event = events.wake
+        events.wake()  # for what came before
 
     def leave(self, reason: str) -> None:
         """Say goodbye; it has ``closed`` once the peer has acknowledged that, or is given up."""
@@ -121,7 +135,7 @@ class Session:
     def close(self, reason: str, seconds: float = GOODBYE_SECONDS) -> None:
         """Say goodbye, and end after ``seconds`` without an answer."""
         self.leave(reason)
-        self.clock.join(self._thread, seconds)
+        self._is_over.wait(seconds)
         # No effect after an answer; without one it ends the session, so that nobody waits again.
         self._pump.abort(AbortCode.GOODBYE, reason)
 
@@ -292,19 +306,11 @@ class Session:
 
     def start_offer(self, pump: SendPump) -> None:
         """Give the peer ``open_timeout`` to open ``pump``'s stream, from when it is here on."""
-        # One inside the other: after a break in between, the clock of the offer would run while
-        # nobody can open it, since ``_pause_offers`` has been there before.
-        with self._pump.locked() as (session, _):
-            if not session.is_disconnected:
-                with pump.locked() as (machine, now):
-                    machine.offer(now=now)
+        offers.start(self._pump, pump)
 
     def expect(self, pump: ReceivePump) -> None:
         """Give the peer ``open_timeout`` to open a stream of its own, from when it is here on."""
-        with self._pump.locked() as (session, _), pump.locked() as (machine, now):
-            machine.expect(now=now)
-            if session.is_disconnected:
-                machine.retract_offer()
+        offers.expect(self._pump, pump)
 
     def withdraw(self, pump: StreamPump) -> None:
         """Forget an ended stream, but for how it ended and a commit that may be repeated."""
@@ -312,9 +318,9 @@ class Session:
         pump.leave_memory()
         with self._lock:
             self._streams.pop(stream.stream_id, None)
-            _keep(self._withdrawn, stream.stream_id, stream.ended_as, most=_REMEMBERED)
+            self._withdrawn[stream.stream_id] = stream.ended_as
             if isinstance(pump, ReceivePump) and pump.stream.is_committed:
-                _keep(self._committed, stream.stream_id, pump, most=_REPEATABLE)
+                self._committed[stream.stream_id] = pump
 
     def withdrawn(self, stream_id: int) -> str:
         """Return what a stream was that was withdrawn lately, and why it ended; or nothing."""
@@ -375,15 +381,24 @@ class Session:
 
     def _run(self) -> None:
         while not self.closed.is_set():
-            event = self._pump.poll()
-            if event is not None:
-                self._handle(event)
-            else:
-                # Both in one look: the end may have brought an event after the poll.
-                with self._pump.locked() as (machine, _):
-                    is_closed = machine.is_closed and not machine.has_events
-                if is_closed:
-                    self._end(self._own_goodbye())
+            self._take(self._pump.poll())
+
+    def _look(self) -> None:
+        """Handle the events that there are, in a worker."""
+        while not self.closed.is_set() and self._take(self._pump.poll(0.0)):
+            pass
+
+    def _take(self, event: Event | None) -> bool:
+        """Handle an event, or the end where there is none; returns whether there was one."""
+        if event is not None:
+            self._handle(event)
+            return True
+        # Both in one look: the end may have brought an event after the poll.
+        with self._pump.locked() as (machine, _):
+            is_closed = machine.is_closed and not machine.has_events
+        if is_closed:
+            self._end(self._own_goodbye())
+        return False
 
     def _handle(self, event: Event) -> None:
         match event:
@@ -401,7 +416,7 @@ class Session:
                 self._on_called_off(self, number, reason)
             case Disconnected(reason, patience):
                 self._is_here.clear()
-                self._pause_offers()
+                offers.pause(self._offered())
                 self._note_streams()
                 logger.warning(
                     "connection to %s lost (%s); waiting for another for up to %g s",
@@ -411,7 +426,7 @@ class Session:
                     extra=noted("session lost", peer=self.peer_name, reason=reason),
                 )
             case Reconnected(seconds):
-                self._renew_offers()
+                offers.renew(self._offered())
                 self._is_here.set()
                 extra = noted("session back", peer=self.peer_name, seconds=round(seconds, 3))
                 logger.info("%s is back after %.1f s", self.peer_name, seconds, extra=extra)
@@ -440,18 +455,6 @@ class Session:
         if has_moved:
             with self._pump.locked() as (machine, now):
                 machine.note_stream_progress(now=now)
-
-    def _pause_offers(self) -> None:
-        """Stop the clocks of streams not yet opened: without a session the peer cannot."""
-        for pump in self._offered():
-            with pump.locked() as (machine, _):
-                machine.retract_offer()
-
-    def _renew_offers(self) -> None:
-        """Give the peer its time again to open streams: it may hear of an offer only now."""
-        for pump in self._offered():
-            with pump.locked() as (machine, now):
-                machine.offer(now=now)
 
     def _offered(self) -> list[StreamPump]:
         with self._lock:
@@ -490,11 +493,9 @@ class Session:
             stream.abort(AbortCode.SESSION_LOST, f"the session with {self.peer_name} ended: {why}")
         if self._seat is not None:
             self._seat.vacate()
-        if self._on_closed is not None:
-            self._on_closed(self)
-
-
-def _keep(kept: dict[int, T], number: int, what: T, *, most: int) -> None:
-    kept[number] = what
-    while len(kept) > most:
-        del kept[next(iter(kept))]
+        try:
+            if self._on_closed is not None:
+                self._on_closed(self)
+        finally:
+            self._pump.on_event = None  # else the two would keep each other until a collection
+            self._is_over.set()

@@ -1,0 +1,153 @@
+"""The threads of a server's calls: daemons, at most so many."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+
+import pytest
+
+from streamlink.clock import running_time
+from streamlink.transport.workers import Serial, Workers
+from tests.support.peers import WAIT, until
+from tests.support.scarce import no_threads
+
+
+def test_a_call_runs_in_a_daemon_and_its_outcome_is_a_future() -> None:
+    workers = Workers(2, "calls", running_time)
+    assert workers.submit(lambda: threading.current_thread().daemon).result(WAIT)
+    assert isinstance(workers.submit(int, "x").exception(WAIT), ValueError)
+
+
+def test_more_calls_than_threads_wait_for_their_turn() -> None:
+    workers, may_end, began = (
+        Workers(2, "calls", running_time),
+        threading.Event(),
+        threading.Semaphore(0),
+    )
+
+    def call(number: int) -> int:
+        began.release()
+        assert may_end.wait(WAIT)
+        return number
+
+    calls = [workers.submit(call, number) for number in range(5)]
+    assert began.acquire(timeout=WAIT)
+    assert began.acquire(timeout=WAIT)
+    assert [each.running() for each in calls] == [True, True, False, False, False]
+    may_end.set()
+    assert [each.result(WAIT) for each in calls] == [0, 1, 2, 3, 4]
+    assert workers.submit(int).result(WAIT) == 0  # a place that became free is not lost
+
+
+def test_none_is_taken_after_the_end_and_those_that_wait_are_dropped() -> None:
+    workers, may_end = Workers(1, "calls", running_time), threading.Event()
+    runs, waits = workers.submit(may_end.wait, WAIT), workers.submit(int)
+    until(runs.running)
+    workers.shutdown()
+    may_end.set()
+    assert runs.result(WAIT)
+    assert not waits.done()
+    with pytest.raises(RuntimeError, match="stopped"):
+        workers.submit(int)
+
+
+def test_a_thread_that_has_nothing_to_do_takes_the_next_call() -> None:
+    workers = Workers(9, "calls", running_time)
+    first = workers.submit(threading.get_ident).result(WAIT)
+    until(lambda: workers.submit(threading.get_ident).result(WAIT) == first)
+
+
+def test_only_a_few_threads_stay_when_many_calls_have_ended() -> None:
+    workers, may_end = Workers(20, "calls-of-many", running_time), threading.Event()
+    calls = [workers.submit(may_end.wait, WAIT) for _ in range(20)]
+    may_end.set()
+    assert all(each.result(WAIT) for each in calls)
+    until(lambda: sum(each.name == "calls-of-many" for each in threading.enumerate()) <= 4)
+    workers.shutdown()
+    until(lambda: all(each.name != "calls-of-many" for each in threading.enumerate()))
+
+
+def test_serial_work_is_done_after_each_wake_and_never_twice_at_a_time() -> None:
+    workers, goes_on, looks = Workers(9, "calls", running_time), threading.Semaphore(0), list[int]()
+    at_once, most = [0], [0]
+    began = threading.Semaphore(0)
+
+    def work() -> None:
+        at_once[0] += 1
+        most[0] = max(most[0], at_once[0])
+        began.release()
+        assert goes_on.acquire(timeout=WAIT)
+        looks.append(len(looks))
+        at_once[0] -= 1
+
+    serial = Serial(workers, work)
+    serial.wake()
+    assert began.acquire(timeout=WAIT)
+    for _ in range(5):  # while it works: one more look sees all of it
+        serial.wake()
+    goes_on.release(2)
+    until(lambda: len(looks) == 2)
+    serial.wake()
+    goes_on.release()
+    until(lambda: len(looks) == 3)
+    assert most == [1]
+
+
+def test_serial_work_that_failed_is_done_again(caplog: pytest.LogCaptureFixture) -> None:
+    workers, done = Workers(2, "calls", running_time), threading.Semaphore(0)
+    outcomes = iter([ValueError("no"), SystemExit(1), None])
+
+    def work() -> None:
+        outcome = next(outcomes)
+        done.release()
+        if outcome is not None:
+            raise outcome
+
+    serial = Serial(workers, work)
+    for _ in range(3):
+        serial.wake()
+        assert done.acquire(timeout=WAIT)
+    assert "work of a session failed" in caplog.text
+
+
+def test_where_the_system_has_no_more_threads_the_one_that_stays_does_all() -> None:
+    workers, may_end = Workers(9, "calls", running_time), threading.Event()
+    workers.start()
+    with no_threads("calls") as refused:
+        calls = [workers.submit(may_end.wait, WAIT) for _ in range(3)]
+        may_end.set()
+        assert all(each.result(WAIT) for each in calls)
+    assert refused
+
+
+def test_a_thread_that_waits_keeps_nothing_of_the_call_before() -> None:
+    class Kept:
+        def look(self) -> None:
+            pass
+
+    workers, kept = Workers(9, "calls", running_time), Kept()
+    gone = weakref.ref(kept)
+    workers.submit(kept.look).result(WAIT)
+    del kept
+    until(lambda: gone() is None)
+
+
+def test_workers_that_were_retired_keep_no_thread_and_still_work() -> None:
+    workers = Workers(9, "retired", running_time)
+    workers.start()
+    workers.retire()
+    until(lambda: all(each.name != "retired" for each in threading.enumerate()))
+    assert workers.submit(int).result(WAIT) == 0
+    until(lambda: all(each.name != "retired" for each in threading.enumerate()))
+
+
+def test_serial_work_without_any_thread_waits_for_the_next_wake() -> None:
+    workers, done = Workers(1, "calls", running_time), threading.Event()
+    serial = Serial(workers, done.set)
+    with no_threads("Thread", beside=threading.current_thread().name) as refused:
+        serial.wake()
+    assert refused
+    assert not done.is_set()
+    serial.wake()
+    assert done.wait(WAIT)
