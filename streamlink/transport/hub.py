@@ -19,24 +19,22 @@ from typing import NamedTuple, Self, TypeVar
 
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, ProtocolError, StreamAborted, StreamlinkError
+from streamlink.errors import AbortCode, ProtocolError, StreamlinkError
 from streamlink.protocol import frames as f
-from streamlink.protocol.events import Failed, HelloReceived, PeerLeft
-from streamlink.protocol.handshake import agreed
 from streamlink.protocol.limits import DATA_KEY_BYTES
-from streamlink.protocol.session import SessionMachine
 from streamlink.transport import departure
 from streamlink.transport.bandwidth import ProcessBandwidth, open_bandwidth
 from streamlink.transport.budget import with_room
 from streamlink.transport.carriers import Caller, Listener, ServerCall
 from streamlink.transport.framing import DamagedFrame
-from streamlink.transport.identity import Guard
+from streamlink.transport.greeting import Greeter, SessionCallbacks
 from streamlink.transport.log import RateLimitedLog
-from streamlink.transport.process_memory import ProcessMemory, Seat, open_memory
-from streamlink.transport.pump import Pump
+from streamlink.transport.posted_calls import PostedCall, carry_posted
+from streamlink.transport.process_memory import ProcessMemory, open_memory
 from streamlink.transport.reach import DataReach
 from streamlink.transport.registry import Registry, abort_for
 from streamlink.transport.server_calls import (
+    ANSWER_SECONDS,
     CallReader,
     HandshakeLimit,
     cut_after,
@@ -124,9 +122,7 @@ class Hub:
         self.wire = WireCount()
         self.traffic = traffic or TrafficCounter(config.grpc.max_clients, clock=clock)
         self.registry = Registry(config, clock)
-        self._guard = Guard(config.security)
-        self._on_session, self._on_closed, self._on_request = on_session, on_closed, on_request
-        self._on_called_off = on_called_off
+        self._callbacks = SessionCallbacks(on_session, on_closed, on_request, on_called_off)
         self._ids = itertools.count(1)
         self._handshakes = HandshakeLimit(config.limits.max_silent_calls)
         self._makers = tuple(listeners)
@@ -141,6 +137,7 @@ class Hub:
         """What its streams share, while it listens; None: they share none."""
         self._bandwidth: ProcessBandwidth | None = None
         self._is_closed = False
+        self._greeter = Greeter(self, self._callbacks)
 
     def listen(self) -> Self:
         """Let clients come from now on. Harmless while it listens already.
@@ -281,8 +278,7 @@ class Hub:
         wire = SessionWire()
         try:
             first = self.first(call, wire.decode)
-            self._check_greeting(first, call)
-            pump, is_known = self._pump_for(first)
+            pump, is_known = self._greeter.pump_for(first, call)
         except DamagedFrame as damage:
             self._give_up(call, damage)
             return
@@ -297,12 +293,38 @@ class Hub:
             call.vouch()
         else:
             # In a thread of its own: this one is the call's writer, which has the welcome to send.
-            greet = threading.Thread(target=self._greet, args=(pump, call), name="greet")
+            greet = threading.Thread(target=self._greeter.greet, args=(pump, call), name="greet")
             greet.daemon = True
             greet.start()
         for frame in pump.outgoing(number):
             yield wire.encode(frame)
         end_call(call, pump)
+
+    def open_session(self, call: PostedCall) -> None:
+        """Serve a call that carries a session, and needs no thread while nothing moves.
+
+        Returns once the client was let in or refused; the rest is done when there is something to
+        do, by workers of the carrier.
+        """
+        wire = SessionWire()
+        try:
+            first = self.first(call, wire.decode)
+            pump, is_known = self._greeter.pump_for(first, call)
+        except DamagedFrame as damage:
+            self._give_up(call, damage)
+            call.end()
+            return
+        except StreamlinkError as error:
+            with cut_after(self.clock, ANSWER_SECONDS, call.cut):
+                call.send(wire.encode(abort_for(error)))
+            call.end()
+            return
+        carry_posted(call, pump, wire, first)
+        self.ticker.add(pump)
+        if is_known:
+            call.vouch()
+        else:
+            self._greeter.greet(pump, call, call.workers)
 
     def transfer_call(self, call: ServerCall) -> Iterator[bytes]:
         """Serve a call that carries a stream; yields what is to be sent, until its end."""
@@ -340,7 +362,7 @@ class Hub:
         Raises:
             StreamAborted: there is no such session here, with the reason.
         """
-        return self._data_key(self.registry.find(session_id).session_id)
+        return self.key_of(self.registry.find(session_id).session_id)
 
     def attach(self, attach: f.Frame, call: Caller, *, is_lane: bool = False) -> Attached:
         """Let ``call`` carry the stream that its first frame names.
@@ -360,7 +382,7 @@ class Hub:
             raise ProtocolError("a transfer begins with attach")
         session = self.registry.find(attach.session_id)
         # With every call: to know a session's id must not be enough to take over its streams.
-        self._guard.check_name(session.peer_name, call.x509_names())
+        self._greeter.check_name(session.peer_name, call)
         pump = _stream_of(session, attach.stream_id)
         # Only now: one that names no stream of its session stays a stranger, and may be cut.
         call.vouch()
@@ -381,113 +403,16 @@ class Hub:
         self.log.warning("%s began a call that was damaged on the way, %s", call.remote, damage)
         call.break_off("its first frame arrived damaged")
 
-    # --- greeting ---------------------------------------------------------------------
+    # --- for greetings ------------------------------------------------------------------
 
-    def _check_greeting(self, first: f.Frame, call: ServerCall) -> None:
-        try:
-            self._guard.check_greeting(first, call.x509_names())
-        except StreamAborted as error:
-            name = first.name if isinstance(first, f.Hello) else "a client"
-            self.log.warning("refused %.130r at %s: %.500s", name, call.remote, error.reason)
-            raise
-
-    def _pump_for(self, first: f.Frame) -> tuple[Pump[SessionMachine], bool]:
-        """Return what a session call carries, and whether that session is resumed.
-
-        Raises:
-            StreamAborted: the session that it asks to resume is not known here, or has ended.
-        """
-        if not isinstance(first, f.Hello) or not first.resume:
-            return Pump(SessionMachine(self.config, peer_name="a client"), clock=self.clock), False
-        try:
-            return self.registry.resumed(first).pump, True
-        except StreamAborted as error:
-            text = "%.130r cannot resume its session: %.500s"
-            self.log.warning(text, first.name, error.reason)
-            raise
-
-    def _greet(self, pump: Pump[SessionMachine], call: ServerCall) -> None:
-        # The first client may come before all data ports are open, which its welcome has to name.
-        self._is_open.wait()
-        event = None
-        # Bounded by the machine: a client that sends no hello fails it after ``open_timeout``.
-        while not isinstance(event, HelloReceived | Failed | PeerLeft):
-            event = pump.poll()
-        if not isinstance(event, HelloReceived):
-            self.log.warning("a client did not greet: %.500s", event)
-            return
-        try:
-            self._admit(pump, event.hello)
-            call.vouch()
-        except (ProtocolError, StreamAborted) as error:
-            abort = abort_for(error)
-            self.log.warning("refused %.130r: %.500s", event.hello.name, abort.reason)
-            pump.abort(abort.code, abort.reason)
-        except Exception as error:  # such as no thread for its session: it may try again later
-            self.log.warning("cannot serve %.130r: %r", event.hello.name, error)
-            pump.abort(AbortCode.REFUSED, "the server has no room for another session now")
-
-    def _admit(self, pump: Pump[SessionMachine], hello: f.Hello) -> None:
-        seat = self._seat()
-        begun: list[Session] = []
-
-        def begin(session_id: str) -> Session:
-            key = self._data_key(session_id) if self.data_ports else b""
-            with pump.locked() as (machine, now):
-                welcome = machine.welcome(
-                    session_id, self.epoch, data_ports=self.data_ports, data_key=key, now=now
-                )
-            session = Session(
-                pump,
-                session_id=session_id,
-                peer_name=hello.name,
-                config=agreed(self.config, welcome),
-                on_request=self._on_request,
-                on_closed=self._forget,
-                on_called_off=self._on_called_off,
-                traffic=self.traffic,
-                seat=seat,
-                is_probe=hello.is_probe,
-            )
-            begun.append(session)
-            return session
-
-        try:
-            self.registry.admit(hello, begin, self._on_session or _ignore)
-        finally:
-            # A session that runs returns its seat by itself, also where its announcement failed.
-            if seat is not None and not set(begun) & set(self.registry.sessions):
-                seat.vacate()
-
-    def _seat(self) -> Seat | None:
-        """Reserve memory for a session's streams; None: they share none.
-
-        Raises:
-            ProtocolError: there is no room for it.
-        """
-        if (memory := self.memory) is None:
-            return None
-        if (seat := memory.seat(self.config, self.clock)) is None:
-            raise ProtocolError(
-                "the server has no memory for another client now: "
-                f"{memory.dealt_bytes} of stream.memory_bytes={memory.total_bytes} are in use, and "
-                f"each client needs {self.config.client_bytes}; try again later, or raise it",
-                code=AbortCode.REFUSED,
-            )
-        return seat
-
-    def _data_key(self, session_id: str) -> bytes:
+    def key_of(self, session_id: str) -> bytes:
+        """Return a session's key, whether it is here or about to begin."""
         # Derived, so that nothing has to be kept for a session; it tells nothing of other keys.
         return hmac.digest(self._secret, session_id.encode(), "sha256")
 
-    def _forget(self, session: Session) -> None:
-        self.registry.forget(session)
-        if self._on_closed is not None:
-            self._on_closed(session)
-
-
-def _ignore(session: Session) -> None:
-    """Take no notice."""
+    def wait_open(self) -> None:
+        """Wait until all data ports are open."""
+        self._is_open.wait()
 
 
 def _stream_of(session: Session, stream_id: int) -> StreamPump:

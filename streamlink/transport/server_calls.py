@@ -17,6 +17,7 @@ from streamlink.transport.pump import Pump
 
 __all__ = [
     "ANSWER_SECONDS",
+    "LAST_WORDS_SECONDS",
     "CallReader",
     "HandshakeLimit",
     "cut_after",
@@ -32,7 +33,8 @@ T = TypeVar("T")
 ANSWER_SECONDS = 5.0
 """What a call that is refused may take to hear it (seconds)."""
 
-_LAST_WORDS_SECONDS = 1.0  # what the end of a call that was given up may take to leave
+LAST_WORDS_SECONDS = 1.0
+"""What the end of a call that was given up may take to leave (seconds)."""
 
 
 class HandshakeLimit:
@@ -149,7 +151,7 @@ class CallReader(threading.Thread):
             self._pump.incoming(self._first, self._number)
             if self._pump.read(self._call.raws, self._number, self._decode):
                 # Its writer, which would send the abort, may be stuck in a damaged connection.
-                start_timer(self._pump.clock, _LAST_WORDS_SECONDS, self._call.cut)
+                start_timer(self._pump.clock, LAST_WORDS_SECONDS, self._call.cut)
         except Exception as error:  # a carrier ends a broken call's messages with any exception
             logger.debug("call %d ended: %r", self._number, error)
         self._pump.detach(self._number)
