@@ -65,6 +65,10 @@ ABORT_CODE_GOODBYE: AbortCode
 UPDATE_KIND_VALUES: UpdateKind
 UPDATE_KIND_DIFFERENCES: UpdateKind
 
+class Said(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class Attempt(_message.Message):
     __slots__ = ("job", "round", "attempt")
     JOB_FIELD_NUMBER: _ClassVar[int]

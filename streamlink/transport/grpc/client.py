@@ -6,6 +6,7 @@ A call for which there is no connection fails at once; the dialer tries again.
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
 from collections import Counter
@@ -18,6 +19,8 @@ import grpc
 from streamlink.cancel import CancelToken
 from streamlink.errors import ConnectFailed
 from streamlink.transport.carriers import CallEnd, ClientCall, Readiness
+from streamlink.transport.grpc.posting import SESSION, Posting
+from streamlink.transport.grpc.posts import KEY, KEY_LENGTH, SAYS
 
 __all__ = ["GrpcCarrier"]
 
@@ -115,13 +118,23 @@ class GrpcCarrier:
 
     def _carry(self, channel: grpc.Channel, call: ClientCall) -> CallEnd:
         number: Future[int] = Future()
+        posting: Posting | None = None
 
         _require_threads()
         try:
             open_call: Any = channel.stream_stream(self._method, None, None)
+            opened: Future[Any] = Future()
             # gRPC draws from it at once, in a thread of its own, which waits there for the number:
             # to attach the call takes what cancels it, and that exists only from here on.
-            rpc = open_call(_outgoing(call, number))
+            if self._method == SESSION:
+                key = secrets.token_hex(KEY_LENGTH // 2)
+                posting = Posting(channel, key)
+                raws = _posting(call, number, opened, posting)
+                rpc = open_call(raws, metadata=((KEY, key),))
+                posting.belong_to(rpc)
+            else:
+                rpc = open_call(_outgoing(call, number))
+            opened.set_result(rpc)
             number.set_result(call.attach(rpc.cancel, "grpc"))
         except ValueError as error:  # the channel was closed meanwhile
             logger.debug("no call: %s", error)
@@ -130,7 +143,7 @@ class GrpcCarrier:
             if not number.done():  # no call goes by it: its writer, which waits for it, ends
                 number.set_result(0)
         try:
-            return _read(call, number.result(), rpc)
+            return _read(call, number.result(), rpc, posting)
         finally:
             call.pump.detach(number.result())
 
@@ -156,7 +169,23 @@ def _outgoing(call: ClientCall, number: Future[int]) -> Iterator[bytes]:
         yield from call.outgoing(carried_by)
 
 
-def _read(call: ClientCall, number: int, rpc: Any) -> CallEnd:
+def _posting(
+    call: ClientCall, number: Future[int], opened: Future[Any], posting: Posting
+) -> Iterator[bytes]:
+    """Yield the first message of a session, and post the others if the server takes them so."""
+    raws = _outgoing(call, number)
+    if (first := next(raws, None)) is None:  # no call: then none was opened either
+        return
+    yield first
+    rpc = opened.result()
+    if SAYS not in dict(rpc.initial_metadata() or ()):
+        yield from raws
+        return
+    for count, raw in enumerate(raws):
+        posting.post(count, raw)
+
+
+def _read(call: ClientCall, number: int, rpc: Any, posting: Posting | None) -> CallEnd:
     end = CallEnd.BROKEN
 
     def until_its_end(raws: Iterable[bytes]) -> Iterator[bytes]:
@@ -172,7 +201,9 @@ def _read(call: ClientCall, number: int, rpc: Any) -> CallEnd:
     except grpc.RpcError as error:
         logger.debug("call ended: %s", call_status(error))
         was_cut = getattr(error, "code", lambda: None)() is grpc.StatusCode.CANCELLED
-        end = CallEnd.CUT if was_cut else CallEnd.BROKEN
+        # For a message that did not arrive: the connection may serve others.
+        is_ours = posting is not None and posting.has_failed
+        end = CallEnd.CUT if was_cut and not is_ours else CallEnd.BROKEN
     return call.detach(number, end)
 
 

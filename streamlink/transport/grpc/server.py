@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import grpc
@@ -13,10 +14,18 @@ from streamlink.transport.budget import budget_for
 from streamlink.transport.grpc import health
 from streamlink.transport.grpc.credentials import server_credentials, x509_names
 from streamlink.transport.grpc.options import server_options
+from streamlink.transport.grpc.posts import (
+    KEY,
+    MOST_AHEAD,
+    SAYS,
+    Inbox,
+    Inboxes,
+    address_of_post,
+)
 from streamlink.transport.grpc.strangers import Strangers
-from streamlink.transport.grpc.workers import Workers
 from streamlink.transport.hub import Hub
-from streamlink.transport.server_calls import only_answer
+from streamlink.transport.server_calls import first_message, only_answer
+from streamlink.transport.workers import Workers
 
 __all__ = ["SERVICE", "GrpcListener"]
 
@@ -37,41 +46,65 @@ class GrpcListener:
     def __init__(self, address: str, hub: Hub) -> None:
         self._hub, self._config = hub, hub.config
         self._budget = budget_for(self._config)
-        self._strangers = Strangers(
+        self.strangers = Strangers(
             most=self._budget.strangers,
             seconds=self._config.timeouts.open_timeout,
             has_tls=self._config.security.certificate is not None,
             log=hub.log,
             clock=hub.clock,
         )
-        announce = self._strangers.announce
+        announce = self.strangers.announce
         self._credentials = server_credentials(address, self._config.security, announce)
-        self._pool = Workers(self._calls, "streamlink-grpc")
-        self._server, self._port = self._listen(address)
-        self._strangers.start(self._port)
+        self._pool = Workers(self._calls, "streamlink-grpc", hub.clock)
+        self._inboxes = Inboxes(self._sessions)
+        # Apart: a writer may wait for its client, and events of other sessions must not.
+        self.writers = Workers(self._sessions, "session-write", hub.clock)
+        self.workers = Workers(self._sessions, "session-work", hub.clock)
+        with ExitStack() as started:
+            for each in (self._pool, self.writers, self.workers):
+                each.start()
+                started.callback(each.shutdown)
+            self._server, self._port = self._listen(address)
+            started.pop_all()
+        self.strangers.start(self._port)
 
     @property
     def port(self) -> int:
         """The port it listens on; 0: a Unix socket."""
         return self._port
 
+    def new_inbox(self, cut: Callable[[], None]) -> Inbox:
+        """Return what takes the posts of a session call."""
+        return Inbox(cut, self._hub.clock, self._config.timeouts.open_timeout)
+
     def stop(self) -> None:
         """See ``Listener``."""
         # A second for what was sent, such as an abort, to leave. Both waits have a limit, and the
         # workers are not joined: one of them may be reading from a disk that hangs.
         self._server.stop(grace=1).wait(timeout=5)
-        self._strangers.close()
+        self.strangers.close()
         self._pool.shutdown()
+        self.writers.shutdown()
+        self.workers.retire()  # the ends of sessions that were left are still to be told
+
+    @property
+    def _sessions(self) -> int:
+        """Calls of sessions that may be open at once.
+
+        A session may have two, while the old one is not yet known to be dead. One more session than
+        clients: a probe.
+        """
+        return 2 * (self._config.grpc.max_clients + 1) + self._config.limits.max_silent_calls
 
     @property
     def _calls(self) -> int:
-        """Calls that may be open at once.
+        """Calls that may run at once.
 
-        A synchronous call keeps its worker: fewer workers than admitted calls are a deadlock. A
-        session may have two, while the old one is not yet known to be dead. One more session than
-        clients: a probe.
+        A synchronous call keeps its worker: fewer workers than admitted calls are a deadlock. Calls
+        of sessions that are posted keep none, but each of their posts does.
         """
-        known = (self._config.grpc.max_clients + 1) * (2 + self._config.limits.max_streams)
+        each = 2 + MOST_AHEAD + self._config.limits.max_streams
+        known = (self._config.grpc.max_clients + 1) * each
         return known + self._config.limits.max_silent_calls + 2
 
     def _listen(self, address: str) -> tuple[grpc.Server, int]:
@@ -102,12 +135,60 @@ class GrpcListener:
         return server, 0 if is_unix(address) else port
 
     def _handlers(self) -> Any:
-        sessions = self._handler(self._hub.session_call)
-        transfers = self._handler(self._hub.transfer_call)
-        methods = {"Session": sessions, "Transfer": transfers}
+        methods = {
+            "Session": self._handler(self._hub.session_call),
+            "Say": self._handler(self._say),
+            "Transfer": self._handler(self._hub.transfer_call),
+        }
         ours = grpc.method_handlers_generic_handler(SERVICE, methods)
         check = {"Check": self._handler(self._check)}
-        return ours, grpc.method_handlers_generic_handler(health.SERVICE, check)
+        return (
+            _PostedSessions(self._posted_handler()),
+            ours,
+            grpc.method_handlers_generic_handler(health.SERVICE, check),
+        )
+
+    def _posted_handler(self) -> Any:
+        """Return how gRPC handles a session call whose further messages are posted."""
+
+        def answer(requests: Iterator[bytes], context: Any, send: Callable[[Any], None]) -> None:
+            self.strangers.called(context.peer())
+            key = str(dict(context.invocation_metadata())[KEY])
+            call = _PostedGrpcCall(requests, context, self, send)
+            inbox = call.inbox
+            try:
+                self._inboxes.open(key, inbox, call.x509_names())
+            except StreamlinkError as error:
+                call.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+
+            def over() -> None:
+                self._inboxes.close(key)
+                inbox.close()
+
+            if not call.on_over(over):
+                over()
+                return
+            self._hub.ticker.add(inbox)
+            self._hub.open_session(call)
+
+        # As in gRPC's own health service: the handler returns, and its responses follow when there
+        # are any. No thread waits for them.
+        answer.experimental_non_blocking = True  # type: ignore[attr-defined]
+        return grpc.stream_stream_rpc_method_handler(answer)
+
+    def _say(self, call: _GrpcCall) -> Iterator[bytes]:
+        """Take in one message of a session."""
+        try:
+            key, number = address_of_post(call.metadata)
+            inbox = self._inboxes.find(key, call.x509_names())
+            # Not among the calls of strangers: those push each other out.
+            with inbox.coming(call.cut) as arrived:
+                raw = first_message(call, bytes)
+                arrived()
+                inbox.put(number, raw)
+                yield b""
+        except StreamlinkError as error:
+            call.abort(grpc.StatusCode.NOT_FOUND, str(error))
 
     def _handler(self, serve: _Serve) -> Any:
         """Return how gRPC handles a call.
@@ -117,8 +198,8 @@ class GrpcListener:
         """
 
         def answer(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
-            self._strangers.called(context.peer())
-            return serve(_GrpcCall(requests, context, self._strangers))
+            self.strangers.called(context.peer())
+            return serve(_GrpcCall(requests, context, self.strangers))
 
         return grpc.stream_stream_rpc_method_handler(answer)
 
@@ -136,6 +217,23 @@ class GrpcListener:
         )
 
 
+class _PostedSessions(grpc.GenericRpcHandler):  # type: ignore[type-arg]
+    """Takes the session calls of clients that can post; the others are left to the next handler.
+
+    Such a client says everything on its call, as one does that knows no ``Say``, and its server
+    keeps threads for it.
+    """
+
+    def __init__(self, handler: Any) -> None:
+        self._handler = handler
+
+    def service(self, handler_call_details: Any) -> Any:
+        """Return how a call is handled; None: it is no such call."""
+        is_ours = handler_call_details.method == f"/{SERVICE}/Session"
+        metadata = handler_call_details.invocation_metadata or ()
+        return self._handler if is_ours and KEY in dict(metadata) else None
+
+
 class _GrpcCall:
     """A call as the hub sees it; see ``ServerCall``."""
 
@@ -146,6 +244,11 @@ class _GrpcCall:
         self.remote: str = context.peer()
         self._context = context
         self._strangers = strangers
+
+    @property
+    def metadata(self) -> dict[str, str | bytes]:
+        """What the client has sent before its first message."""
+        return dict(self._context.invocation_metadata())
 
     def x509_names(self) -> frozenset[str] | None:
         return x509_names(self._context)
@@ -166,3 +269,29 @@ class _GrpcCall:
     def abort(self, code: grpc.StatusCode, why: str) -> None:
         """End it with a status; raises."""
         self._context.abort(code, why)
+
+
+class _PostedGrpcCall(_GrpcCall):
+    """A session call whose further messages are posted; see ``PostedCall``."""
+
+    def __init__(
+        self,
+        requests: Iterator[bytes],
+        context: Any,
+        listener: GrpcListener,
+        send: Callable[[Any], None],
+    ) -> None:
+        super().__init__(requests, context, listener.strangers)
+        self._send = send
+        self.workers, self.writers = listener.workers, listener.writers
+        self.inbox = listener.new_inbox(self.cut)
+
+    def on_message(self, take: Callable[[bytes], None]) -> None:
+        self.inbox.on_message(take)
+        self._context.send_initial_metadata(((SAYS, "1"),))
+
+    def send(self, raw: bytes) -> None:
+        self._send(raw)
+
+    def end(self) -> None:
+        self._send(None)  # the status: OK, or what ``break_off`` has set
