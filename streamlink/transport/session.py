@@ -397,7 +397,7 @@ class Session:
         with self._pump.locked() as (machine, _):
             is_closed = machine.is_closed and not machine.has_events
         if is_closed:
-            self._end(self._own_goodbye())
+            self._end(StreamAborted(AbortCode.GOODBYE, self.left_because, by_peer=False))
         return False
 
     def _handle(self, event: Event) -> None:
@@ -459,9 +459,6 @@ class Session:
     def _offered(self) -> list[StreamPump]:
         with self._lock:
             return list(self._streams.values())
-
-    def _own_goodbye(self) -> StreamAborted:
-        return StreamAborted(AbortCode.GOODBYE, self.left_because, by_peer=False)
 
     def _settle(self, number: int, outcome: Reply | StreamlinkError) -> None:
         with self._lock:
