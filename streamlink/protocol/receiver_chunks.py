@@ -102,6 +102,11 @@ class ChunkReceiver(StreamMachine):
         wanted = min(self._need.window_bytes(self._credit.consumed, now=now), left)
         return max(0, wanted - self.config.stream.window_bytes)
 
+    @property
+    def has_moved_all(self) -> bool:
+        """Whether every byte was delivered and consumed."""
+        return self._is_whole
+
     def use_extra(self, nbytes: int) -> None:
         """Promise so many bytes more than its settings say; what is promised stays promised."""
         self._use_window(self.config.stream.window_bytes + nbytes)

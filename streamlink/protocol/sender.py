@@ -145,8 +145,14 @@ class SendStream(AckReceiver):
 
     def extra_wanted(self, *, now: float) -> int:
         """Return by how much its line needs a larger window than that of its settings (bytes)."""
-        wanted = min(self._window.wanted_bytes, self._stop - self.received)
-        return max(0, wanted - self.config.stream.window_bytes)
+        # No more than the receiver takes: its window grows first.
+        wanted = min(self._window.wanted_bytes, self.limit - self.received)
+        return max(0, min(wanted, self._stop - self.received) - self.config.stream.window_bytes)
+
+    @property
+    def has_moved_all(self) -> bool:
+        """Whether the receiver has every byte."""
+        return self.received == self._stop
 
     def use_extra(self, nbytes: int) -> None:
         """Have so many bytes more in flight than its settings say."""

@@ -85,7 +85,11 @@ class Greeter:
             raise
 
     def greet(
-        self, pump: Pump[SessionMachine], call: Caller, workers: Executor | None = None
+        self,
+        pump: Pump[SessionMachine],
+        call: Caller,
+        workers: Executor | None = None,
+        let_in: Callable[[], None] = lambda: None,
     ) -> None:
         """Wait for the greeting, and let the client in or refuse it.
 
@@ -93,6 +97,7 @@ class Greeter:
             pump: what its call carries.
             call: who has opened it.
             workers: look after the session; None: a thread of its own does.
+            let_in: called when the client is let in, before it hears that.
         """
         # The first client may come before all data ports are open, which its welcome has to name.
         self._hub.wait_open()
@@ -104,7 +109,7 @@ class Greeter:
             self._hub.log.warning("a client did not greet: %.500s", event)
             return
         try:
-            self._admit(pump, event.hello, workers)
+            self._admit(pump, event.hello, workers, let_in)
             call.vouch()
         except (ProtocolError, StreamAborted) as error:
             abort = abort_for(error)
@@ -122,13 +127,20 @@ class Greeter:
             self._hub.log.warning("refused %.130r at %s: %.500s", name, call.remote, error.reason)
             raise
 
-    def _admit(self, pump: Pump[SessionMachine], hello: f.Hello, workers: Executor | None) -> None:
+    def _admit(
+        self,
+        pump: Pump[SessionMachine],
+        hello: f.Hello,
+        workers: Executor | None,
+        let_in: Callable[[], None],
+    ) -> None:
         hub, callbacks = self._hub, self._callbacks
         seat = self._seat()
         begun: list[Session] = []
 
         def begin(session_id: str) -> Session:
             key = hub.key_of(session_id) if hub.data_ports else b""
+            let_in()
             with pump.locked() as (machine, now):
                 welcome = machine.welcome(
                     session_id, hub.epoch, data_ports=hub.data_ports, data_key=key, now=now

@@ -310,6 +310,7 @@ class Hub:
         try:
             first = self.first(call, wire.decode)
             pump, is_known = self._greeter.pump_for(first, call)
+            call.open()
         except DamagedFrame as damage:
             self._give_up(call, damage)
             call.end()
@@ -319,12 +320,13 @@ class Hub:
                 call.send(wire.encode(abort_for(error)))
             call.end()
             return
-        carry_posted(call, pump, wire, first)
+        let_in = carry_posted(call, pump, wire, first)
         self.ticker.add(pump)
         if is_known:
             call.vouch()
+            let_in()
         else:
-            self._greeter.greet(pump, call, call.workers)
+            self._greeter.greet(pump, call, call.workers, let_in)
 
     def transfer_call(self, call: ServerCall) -> Iterator[bytes]:
         """Serve a call that carries a stream; yields what is to be sent, until its end."""

@@ -7,6 +7,7 @@ back when a stream ends. Where ``stream.memory_bytes`` is set, that budget does 
 
 from __future__ import annotations
 
+import os
 import threading
 from weakref import WeakKeyDictionary
 
@@ -48,6 +49,14 @@ class LongWindows:
         with self._lock:
             self._dealt.pop(stream, None)
 
+    def forget(self) -> None:
+        """Begin anew, in a process that was forked: the streams are its parent's."""
+        # The lock, too: a thread of the parent may have held it.
+        self._lock, self._dealt = threading.Lock(), WeakKeyDictionary()
+
 
 long_windows = LongWindows()
 """This process's own."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=long_windows.forget)

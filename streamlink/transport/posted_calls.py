@@ -37,10 +37,17 @@ class PostedCall(ServerCall, Protocol):
         They have as many threads as there may be calls: each may wait for a client.
         """
 
+    def open(self) -> None:
+        """Tell the client that it may post, once it was let in.
+
+        Raises:
+            RemoteProtocolError: there are too many such calls, or it is not one.
+        """
+
     def on_message(self, take: Callable[[bytes], None]) -> None:
         """Have ``take`` called with each further message, in order, one at a time.
 
-        Before this no further message is taken; from now on the client is told that it may post.
+        Before this no further message is taken.
         """
 
     def send(self, raw: bytes) -> None:
@@ -52,8 +59,13 @@ class PostedCall(ServerCall, Protocol):
 
 def carry_posted(
     call: PostedCall, pump: Pump[SessionMachine], wire: SessionWire, first: Frame
-) -> None:
-    """Let ``call`` carry ``pump`` from now on, beginning with its first message."""
+) -> Callable[[], None]:
+    """Let ``call`` carry ``pump`` from now on, beginning with its first message.
+
+    Returns:
+        What is to be called once the client was let in, before it hears that: further messages
+        are taken from then on.
+    """
     number = pump.attach(call.cut)
     if not call.on_over(lambda: _over(pump, number)):  # it has ended already
         _over(pump, number)
@@ -64,8 +76,8 @@ def carry_posted(
             # Its writer may be stuck in a damaged connection.
             start_timer(pump.clock, LAST_WORDS_SECONDS, call.cut)
 
-    call.on_message(take)
     pump.wake_writer(number, Serial(call.writers, _Writer(call, pump, wire, number).write).wake)
+    return lambda: call.on_message(take)
 
 
 def _over(pump: Pump[SessionMachine], number: int) -> None:
@@ -85,9 +97,13 @@ class _Writer:
         """Send what there is, and end the call where nothing more will come."""
         if self._has_ended:
             return
-        while frames := self._pump.due(self._number):
-            for frame in frames:
-                self._call.send(self._wire.encode(frame))
+        try:
+            while frames := self._pump.due(self._number):
+                for frame in frames:
+                    self._call.send(self._wire.encode(frame))
+        except BaseException:
+            self._call.cut()  # what was taken from the machine is lost: another call resumes
+            raise
         if frames is None:
             self._has_ended = True
             end_call(self._call, self._pump)

@@ -63,10 +63,7 @@ StreamPump = SendPump | ReceivePump
 
 
 class Session:
-    """A greeted session. ``config`` carries what was agreed, so its chunk size is both sides'.
-
-    With ``workers`` these look after its events, else a thread of its own does.
-    """
+    """A greeted session; ``config`` was agreed on. ``workers`` handle its events, else a thread."""
 
     def __init__(
         self,
@@ -385,8 +382,12 @@ class Session:
 
     def _look(self) -> None:
         """Handle the events that there are, in a worker."""
-        while not self.closed.is_set() and self._take(self._pump.poll(0.0)):
-            pass
+        has_more = True
+        while has_more and not self.closed.is_set():
+            try:
+                has_more = self._take(self._pump.poll(0.0))
+            except Exception:  # of the owner's code: the end of the session is still to be seen
+                logger.exception("an event of %s could not be handled", self.peer_name)
 
     def _take(self, event: Event | None) -> bool:
         """Handle an event, or the end where there is none; returns whether there was one."""

@@ -119,7 +119,7 @@ class TransferPump(Pump[S]):
     def _stretch(self) -> None:
         """Have a larger window where a long line needs it, and there is memory for it."""
         machine = self._machine
-        if machine.is_closed:
+        if machine.is_closed or machine.has_moved_all:
             self._return_extra()
         elif (wanted := machine.extra_wanted(now=self._clock())) > self._extra:
             most = machine.config.stream.long_bytes

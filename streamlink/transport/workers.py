@@ -79,7 +79,7 @@ class Workers(Executor):
             self._begin()
 
     def retire(self) -> None:
-        """Let the threads go when they have nothing to do; work is still taken and done."""
+        """Let the threads go soon if nothing more comes; work is still taken and done."""
         with self._lock:
             self._is_retired = True
             self._has_work.notify_all()
@@ -109,18 +109,17 @@ class Workers(Executor):
 
     def _next(self) -> Callable[[], None] | None:
         """Return what waits, or comes soon; with the lock."""
-        is_idle = not self._waiting and not self._is_ending
-        if is_idle and self._idle < _IDLE_THREADS:
+        if not self._waiting and not self._is_shut and self._idle < _IDLE_THREADS:
             self._idle += 1
-            self._has_work.wait_for(lambda: self._waiting or self._is_ending, _IDLE_SECONDS)
-            while self._threads == 1 and not self._waiting and not self._is_ending:
-                self._has_work.wait()  # the last one stays
+            self._has_work.wait_for(lambda: self._waiting or self._is_shut, _IDLE_SECONDS)
+            self._has_work.wait_for(lambda: self._waiting or not self._is_last)
             self._idle -= 1
         return self._waiting.popleft() if self._waiting else None
 
     @property
-    def _is_ending(self) -> bool:
-        return self._is_shut or self._is_retired
+    def _is_last(self) -> bool:
+        """Whether the thread that asks is the one that stays."""
+        return self._threads == 1 and not self._is_shut and not self._is_retired
 
 
 class Serial:

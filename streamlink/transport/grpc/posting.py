@@ -47,7 +47,8 @@ class Posting:
         One thread alone posts.
         """
         if len(self._under_way) == MOST_AHEAD:
-            self._under_way.popleft().code()  # waits for its end, or for that of the call
+            self._under_way[0].code()  # waits for its end, or for that of the call
+            self._under_way.popleft()
         metadata = ((KEY, self._key), (NUMBER, str(number)))
         try:
             post = self._say.future(raw, metadata=metadata)

@@ -73,9 +73,23 @@ class GrpcListener:
         """The port it listens on; 0: a Unix socket."""
         return self._port
 
-    def new_inbox(self, cut: Callable[[], None]) -> Inbox:
-        """Return what takes the posts of a session call."""
-        return Inbox(cut, self._hub.clock, self._config.timeouts.open_timeout)
+    def open_inbox(self, call: _PostedGrpcCall, key: str) -> Inbox:
+        """Return what takes the posts of a session call until that is over.
+
+        Raises:
+            RemoteProtocolError: the key is none, or taken; or there are too many.
+        """
+        inbox = Inbox(call.cut, self._hub.clock, self._config.timeouts.open_timeout)
+        self._inboxes.open(key, inbox, call.x509_names())
+
+        def over() -> None:
+            self._inboxes.close(key)
+            inbox.close()
+
+        if not call.on_over(over):
+            over()
+        self._hub.ticker.add(inbox)
+        return inbox
 
     def stop(self) -> None:
         """See ``Listener``."""
@@ -154,22 +168,7 @@ class GrpcListener:
         def answer(requests: Iterator[bytes], context: Any, send: Callable[[Any], None]) -> None:
             self.strangers.called(context.peer())
             key = str(dict(context.invocation_metadata())[KEY])
-            call = _PostedGrpcCall(requests, context, self, send)
-            inbox = call.inbox
-            try:
-                self._inboxes.open(key, inbox, call.x509_names())
-            except StreamlinkError as error:
-                call.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
-
-            def over() -> None:
-                self._inboxes.close(key)
-                inbox.close()
-
-            if not call.on_over(over):
-                over()
-                return
-            self._hub.ticker.add(inbox)
-            self._hub.open_session(call)
+            self._hub.open_session(_PostedGrpcCall(requests, context, self, send, key))
 
         # As in gRPC's own health service: the handler returns, and its responses follow when there
         # are any. No thread waits for them.
@@ -280,15 +279,18 @@ class _PostedGrpcCall(_GrpcCall):
         context: Any,
         listener: GrpcListener,
         send: Callable[[Any], None],
+        key: str,
     ) -> None:
         super().__init__(requests, context, listener.strangers)
-        self._send = send
+        self._listener, self._send, self._key = listener, send, key
         self.workers, self.writers = listener.workers, listener.writers
-        self.inbox = listener.new_inbox(self.cut)
+
+    def open(self) -> None:
+        self._inbox = self._listener.open_inbox(self, self._key)
+        self._context.send_initial_metadata(((SAYS, "1"),))
 
     def on_message(self, take: Callable[[bytes], None]) -> None:
-        self.inbox.on_message(take)
-        self._context.send_initial_metadata(((SAYS, "1"),))
+        self._inbox.on_message(take)
 
     def send(self, raw: bytes) -> None:
         self._send(raw)
