@@ -264,7 +264,7 @@ def test_callers_beyond_the_bound_are_sent_away(tmp_path: Path) -> None:
         silent = [socket.socket(socket.AF_UNIX) for _ in range(8)]
         for each in silent:
             each.connect(str(tmp_path / "c"))
-        with pytest.raises(ControlError, match=r"too many callers|reset"):
+        with pytest.raises(ControlError, match=r"too many callers|reset|Broken pipe"):
             ask(tmp_path / "c", STATUS)
         for each in silent:
             each.close()
