@@ -12,12 +12,11 @@ import os
 import shutil
 import subprocess
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, Self
 
 from benchmarks.closing import Closing
 from benchmarks.links.lines import Line, Passed
-from benchmarks.longline.namespace import inside, new_namespace, without_ipv6
+from benchmarks.longline.namespace import device_counts, inside, new_namespace, without_ipv6
 from benchmarks.longline.roads import kernel_settings
 
 __all__ = ["ShapedPlace", "why_not_shaped"]
@@ -27,8 +26,8 @@ NEAR, FAR = "10.204.0.1", "10.204.0.2"
 COMMAND_SECONDS = 30.0
 
 BURST_SECONDS = 0.004
-"""What may pass at once, in seconds of the rate: one tick of a kernel of 250 Hz. tbf looks no more
-often, so with less of it a fast line would be slower than it says."""
+"""The size of tbf's bucket, in seconds at the line's rate: one timer tick of a kernel with 250 Hz.
+tbf fills the bucket no more often, so a smaller one would keep a fast line below its rate."""
 LEAST_BURST_BYTES = 5 * 1514
 QUEUE_SECONDS = 0.1
 """What tbf keeps beyond that, in seconds of the rate; it drops others, as a router does."""
@@ -98,7 +97,7 @@ class ShapedPlace(Closing):
 
     def passed(self) -> Passed:
         """Return the bytes of all packets that have left each end, with their Ethernet headers."""
-        up, down = (_sent_bytes(end) for end in (self._near, self._far))
+        up, down = (device_counts(end, DEVICE).sent_bytes for end in (self._near, self._far))
         return Passed(up + down, up, down)
 
     def finish(self) -> dict[str, Any]:
@@ -136,13 +135,3 @@ def _tbf(rate: float) -> tuple[str, ...]:
     burst = max(LEAST_BURST_BYTES, int(rate / 8 * BURST_SECONDS))
     queue = burst + max(LEAST_BURST_BYTES, int(rate / 8 * QUEUE_SECONDS))
     return "tbf", "rate", f"{rate:.0f}bit", "burst", str(burst), "limit", str(queue)
-
-
-def _sent_bytes(namespace: int) -> int:
-    with inside(namespace):
-        text = Path("/proc/thread-self/net/dev").read_text("ascii")
-    for line in text.splitlines():
-        name, _, figures = line.partition(":")
-        if name.strip() == DEVICE:
-            return int(figures.split()[8])
-    raise OSError(f"the namespace has no device {DEVICE}")

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from benchmarks.longline.bottleneck import Bottleneck, Line
-from benchmarks.longline.namespace import Device, device_drops, open_device
+from benchmarks.longline.namespace import Device, device_counts, open_device
 from benchmarks.worker import Port
 
 __all__ = ["FAR", "NEAR", "Way", "forward"]
@@ -122,7 +122,7 @@ def _open(address: str, line: Line) -> Device:
 
 def _counted(way: Way, device: Device) -> dict[str, int]:
     """Return what entered the direction; ``unread``: what the kernel dropped before."""
-    return {**way.bottleneck.counts.as_json(), "unread": device_drops(device.namespace)}
+    return {**way.bottleneck.counts.as_json(), "unread": device_counts(device.namespace).dropped}
 
 
 def _first_in_line_for_the_processor() -> None:

@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 __all__ = [
     "Device",
-    "device_drops",
+    "DeviceCounts",
+    "device_counts",
     "inside",
     "new_namespace",
     "open_device",
@@ -128,15 +129,31 @@ def open_device(address: str, *, mtu: int, queue_packets: int) -> Device:
     return Device(namespace, packets)
 
 
-def device_drops(namespace: int) -> int:
-    """Return how many packets the kernel dropped before they could be read (count)."""
+class DeviceCounts(NamedTuple):
+    """What the kernel has counted at a device since it exists."""
+
+    received_bytes: int
+    sent_bytes: int
+    dropped: int
+    """Packets that were to be sent (count)."""
+
+
+def device_counts(namespace: int, device: str = _NAME) -> DeviceCounts:
+    """Return the counts of a device of a namespace.
+
+    Raises:
+        OSError: there is no such device.
+    """
     with inside(namespace):
         text = Path("/proc/thread-self/net/dev").read_text(encoding="ascii")
     for line in text.splitlines():
         name, _, figures = line.partition(":")
-        if name.strip() == _NAME:
-            return int(figures.split()[11])  # what was transmitted: bytes packets errs drop
-    raise OSError(f"the namespace has no device {_NAME}")
+        if name.strip() == device:
+            # Eight columns of what was received, then as many of what was sent: both begin with
+            # bytes, packets, errors, drops.
+            counts = [int(each) for each in figures.split()]
+            return DeviceCounts(counts[0], counts[8], counts[11])
+    raise OSError(f"the namespace has no device {device}")
 
 
 @contextmanager

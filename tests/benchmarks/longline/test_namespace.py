@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.longline.namespace import Device, device_drops, inside, open_device, why_not
+from benchmarks.longline.namespace import Device, device_counts, inside, open_device, why_not
 
 OURS = Path("/proc/thread-self/ns/net")
 
@@ -54,7 +54,7 @@ def test_what_is_sent_there_is_read_as_a_packet_and_what_is_too_much_is_counted(
     packets = [os.read(device.packets, 1400) for _ in range(2)]
     assert [one[-1] for one in packets] == [0, 1]
     assert len(packets[0]) == 100 + 28
-    assert device_drops(device.namespace) == 3
+    assert device_counts(device.namespace).dropped == 3
     with pytest.raises(BlockingIOError):
         os.read(device.packets, 1400)
 
