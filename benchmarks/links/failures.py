@@ -19,7 +19,8 @@ __all__ = ["NOT_TRIED", "TIMED_OUT", "given_up", "is_ours", "is_unavailable", "m
            "standing"]  # fmt: skip
 
 UNAVAILABLE = ("NoEnvironment", "BrokenEnvironment", "OSError")
-"""Errors of a peer or a line that this machine may have later; see ``measuring.measure``."""
+"""How errors begin where this machine lacks what a peer or a line needs: a later run may have it;
+see ``measuring.measure``."""
 TIMED_OUT = "TimedOut"
 """How the error begins of a run that took too long; see ``measuring.TimedOut``."""
 NOT_TRIED = "not tried again: "
@@ -48,7 +49,7 @@ def is_ours(run: Failing) -> bool:
 
 
 def is_unavailable(run: Failing) -> bool:
-    """Tell whether a run failed for what this machine may have later."""
+    """Tell whether a run failed because this machine lacks something, which may be there later."""
     return run.error.startswith(UNAVAILABLE)
 
 

@@ -27,16 +27,17 @@ from benchmarks.links.tables import (
     LINE_COLUMNS,
     PEER_COLUMNS,
     Row,
+    failed,
     line_rows,
     peer_rows,
     rows_of,
 )
 from benchmarks.links.theirs import THEIR_COLUMNS
+from benchmarks.links.theirs import TITLE as THEIRS
 from streamlink.profiling.page import Notes, Page, Picture, Table
 
 __all__ = ["findings", "html_of"]
 
-THEIRS = "NVIDIA FLARE's own benchmark beside streamlink"
 METHOD = (
     "Each run has two new processes in the peer's own environment, and a line of its own.",
     "The clock runs from the word to start until both ends are finished.",
@@ -65,7 +66,7 @@ def html_of(
         theirs: rows of NVIDIA FLARE's own benchmark; none: no such table.
     """
     rows = rows_of(runs)
-    failures = [*_failures(rows), *made_good(runs)]
+    failures = [*failed(rows), *made_good(runs)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         parts: list[Table | Picture | Notes] = [
@@ -128,10 +129,6 @@ def _best_of_others(case: Case, rows: Sequence[Row]) -> Row | None:
               and row.share is not None
               and row.case.peer != RAW and not row.case.peer.startswith(OURS)]  # fmt: skip
     return max(others, key=lambda row: row.share or 0.0, default=None)
-
-
-def _failures(rows: Sequence[Row]) -> list[str]:
-    return [f"{row.case}: {row.error}" for row in rows if row.error]
 
 
 def _caveats(rows: Sequence[Row]) -> list[str]:

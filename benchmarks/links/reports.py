@@ -24,11 +24,13 @@ from benchmarks.links.tables import (
     LINE_COLUMNS,
     PEER_COLUMNS,
     Row,
+    failed,
     line_rows,
     peer_rows,
     rows_of,
 )
 from benchmarks.links.theirs import THEIR_COLUMNS, read_theirs, their_rows
+from benchmarks.links.theirs import TITLE as THEIRS
 from benchmarks.tables import print_table
 
 __all__ = ["NO_RUN", "Files", "replace_file", "summary_of", "text_of", "write"]
@@ -98,8 +100,7 @@ def text_of(files: Files, runs: Sequence[Run]) -> str:
         console.print()
     if large_rows(rows):
         console.print(is_constant(rows))
-    failed = [f"{row.case}: {row.error}" for row in rows if row.error]
-    for sentence in (*failed, *made_good(runs)):
+    for sentence in (*failed(rows), *made_good(runs)):
         console.print(sentence, markup=False, soft_wrap=True)
     found = console.file.getvalue()  # type: ignore[attr-defined]
     return str(found)
@@ -111,7 +112,7 @@ def _tables(files: Files, runs: Sequence[Run], rows: Sequence[Row]) -> list[Text
     some: list[TextTable] = [
         ("What each encoding saved", SAVED_COLUMNS, saved_rows(rows)),
         ("Computed models over loopback", LARGE_COLUMNS, large_rows(rows)),
-        ("NVIDIA FLARE's own benchmark beside streamlink", THEIR_COLUMNS, _theirs(files)),
+        (THEIRS, THEIR_COLUMNS, _theirs(files)),
     ]
     return [
         ("The lines themselves, as a raw socket found them first", LINE_COLUMNS, line_rows(runs)),

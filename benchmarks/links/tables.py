@@ -12,8 +12,8 @@ from benchmarks.links.lines import Line
 from benchmarks.links.places import COUNTED
 from benchmarks.links.plans import OURS, RAW
 
-__all__ = ["COLUMNS", "LINE_COLUMNS", "PEER_COLUMNS", "Row", "line_rows", "peer_rows", "rows_of",
-           "share_of"]  # fmt: skip
+__all__ = ["COLUMNS", "LINE_COLUMNS", "PEER_COLUMNS", "Row", "failed", "line_rows", "peer_rows",
+           "rows_of", "share_of"]  # fmt: skip
 
 COLUMNS = (
     "peer",
@@ -112,6 +112,11 @@ def rows_of(runs: Iterable[Run]) -> list[Row]:
     rows = [Row(case, tuple(each), raws.get((case.line, case.payload), ()))
             for case, each in found.items()]  # fmt: skip
     return sorted(rows, key=lambda row: lines.index((row.case.line, row.case.payload)))
+
+
+def failed(rows: Iterable[Row]) -> list[str]:
+    """Return a sentence for each row that has a failure."""
+    return [f"{row.case}: {row.error}" for row in rows if row.error]
 
 
 def share_of(runs: Sequence[Run], raw: Sequence[Run]) -> float | None:

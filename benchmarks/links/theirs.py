@@ -34,8 +34,8 @@ from benchmarks.links.ports import free_port
 from benchmarks.stats import environment
 from benchmarks.tables import print_table, report_progress
 
-__all__ = ["BENCH", "OUTPUT", "THEIR_COLUMNS", "main", "read_theirs", "run_theirs", "script_of",
-           "seconds_of", "their_rows"]  # fmt: skip
+__all__ = ["BENCH", "OUTPUT", "THEIR_COLUMNS", "TITLE", "main", "read_theirs", "run_theirs",
+           "script_of", "seconds_of", "their_rows"]  # fmt: skip
 
 BENCH = "dev_tools/f3/cellnet_bench.py"
 TAG = "2.9.0dev0"  # the newest tag that has it; the package that runs it is 2.9.0
@@ -44,6 +44,7 @@ WAIT_SECONDS = 120.0
 SLOWEST_BYTES_PER_SECOND = 20e6
 WAYS = {"byte stream": ("--reliable", "false"), "reliable byte stream": ("--reliable", "true")}
 OUTPUT = "theirs.json"
+TITLE = "NVIDIA FLARE's own benchmark beside streamlink"
 THEIR_COLUMNS = ("what", "runs", "seconds", "MB/s", "÷ streamlink's time")
 _DONE = re.compile(r"DONE: ([\d,]+) bytes in ([\d,.]+) seconds .* OK$")
 
@@ -62,7 +63,7 @@ def script_of(repository: Path, tag: str) -> str:
 
 
 def run_theirs(python: Path, script: Path, nbytes: int, options: tuple[str, ...]) -> float:
-    """Run its receiver and its sender once; returns the receiver's seconds.
+    """Run the benchmark's receiver and its sender once; returns the receiver's seconds.
 
     Raises:
         OSError: one of them failed, or did not end in time.
@@ -153,7 +154,7 @@ def main(
         Path, typer.Option("--json", help="Everything goes there; `peers` shows it from there.")
     ] = RESULTS / OUTPUT,
 ) -> None:
-    """Run its benchmark and streamlink in turn, print a table, and keep what was measured."""
+    """Run NVIDIA FLARE's benchmark and streamlink in turn; print a table and keep the figures."""
     nbytes = int(size_gb * 100) * 10**7
     with tempfile.TemporaryDirectory() as folder:
         try:
