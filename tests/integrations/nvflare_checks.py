@@ -316,7 +316,7 @@ def check_a_trainer_in_a_process_of_its_own_gets_flares_own_bytes(folder: Path) 
 
 
 def main() -> int:
-    # As under ``ulimit -n 1024``: a job of many sites has to do with these.
+    # As under ``ulimit -n 1024``: a job of many sites must not need more descriptors.
     resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
     failed = 0
     for name, check in [(n, c) for n, c in globals().items() if n.startswith("check_")]:

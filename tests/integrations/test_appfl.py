@@ -11,8 +11,8 @@ import pytest
 
 from benchmarks.integrations import appfl
 from benchmarks.integrations.cases import STAYS_CUT, Case, Outcome
-from benchmarks.integrations.environments import NoEnvironment, build
 from benchmarks.integrations.running import run_case
+from tests.support.framework_environments import environment_of
 from tests.support.framework_failures import failing
 
 pytestmark = [
@@ -25,12 +25,7 @@ ROOT = Path(__file__).parents[2]
 CASE = Case("appfl", 16_000_000, 4, "first", clients=2, rounds=2)
 
 
-@pytest.fixture(scope="module")
-def python() -> Path:
-    try:
-        return build("appfl")
-    except NoEnvironment as error:
-        pytest.skip(str(error))
+python = environment_of("appfl")
 
 
 def outcome(case: Case, python: Path) -> Outcome:

@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.integrations import appfl
 from benchmarks.integrations.cases import Case
-from benchmarks.integrations.environments import NoEnvironment, build
 from benchmarks.integrations.running import CaseFailed, Running, run_case
+from tests.support.framework_environments import environment_of
 
 pytestmark = [
     pytest.mark.integrations,
@@ -23,12 +23,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "appfl"
 TRIES = 20
 
 
-@pytest.fixture(scope="module")
-def python() -> Path:
-    try:
-        return build("appfl")
-    except NoEnvironment as error:
-        pytest.skip(str(error))
+python = environment_of("appfl")
 
 
 def run(running: Running) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.integrations.cases import Case, Outcome
-from benchmarks.integrations.environments import NoEnvironment, build
 from benchmarks.integrations.flower import run
 from benchmarks.integrations.running import run_case
+from tests.support.framework_environments import environment_of
 from tests.support.framework_failures import failing
 
 pytestmark = [
@@ -24,12 +24,7 @@ ROOT = Path(__file__).parents[2]
 MB = 1_000_000
 
 
-@pytest.fixture(scope="module")
-def python() -> Path:
-    try:
-        return build("flower")
-    except NoEnvironment as error:
-        pytest.skip(str(error))
+python = environment_of("flower")
 
 
 def outcome_of(python: Path, case: Case) -> Outcome:

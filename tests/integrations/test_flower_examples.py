@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from benchmarks.integrations.cases import Case
-from benchmarks.integrations.environments import NoEnvironment, build
 from benchmarks.integrations.flower_processes import (
     Federation,
     flwr_run,
@@ -19,6 +18,7 @@ from benchmarks.integrations.flower_processes import (
 )
 from benchmarks.integrations.running import CaseFailed, Running, run_case
 from streamlink import open_model
+from tests.support.framework_environments import environment_of
 
 pytestmark = [
     pytest.mark.integrations,
@@ -31,12 +31,7 @@ ROUNDS = 2
 CONFIG = f'num-server-rounds={ROUNDS} streamlink-listen="127.0.0.1:0" streamlink-server="127.0.0.1"'
 
 
-@pytest.fixture(scope="module")
-def python() -> Path:
-    try:
-        return build("flower")
-    except NoEnvironment as error:
-        pytest.skip(str(error))
+python = environment_of("flower")
 
 
 def run_example(name: str, running: Running) -> str:

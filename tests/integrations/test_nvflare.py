@@ -20,11 +20,11 @@ import pytest
 
 from benchmarks.integrations import nvflare
 from benchmarks.integrations.cases import OURS, Case, Outcome
-from benchmarks.integrations.environments import NoEnvironment, build
 from benchmarks.integrations.nvflare_app import published
 from benchmarks.integrations.running import run_case
 from benchmarks.integrations.sides import processes_of
 from streamlink import copy_model, open_model
+from tests.support.framework_environments import environment_of
 from tests.support.framework_failures import failing
 
 ROOT = Path(__file__).parents[2]
@@ -92,12 +92,7 @@ def test_a_published_job_gets_the_environment_of_poc_mode_and_nothing_else() -> 
 # --- in FLARE's own environment ---------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def python() -> Path:
-    try:
-        return build("nvflare")
-    except NoEnvironment as error:
-        pytest.skip(str(error))
+python = environment_of("nvflare")
 
 
 def in_flare(
