@@ -36,8 +36,8 @@ QUEUE_SECONDS = 0.1
 """The window keeps this much delivery time queued beyond two round trips."""
 
 LONG_MARGIN = 1.5
-"""Where that is more than ``window_bytes``, the window is so many times what the line itself holds:
-a quarter of it is credit on its way back, and acks are delayed."""
+"""Where the bandwidth-delay product exceeds ``window_bytes``, the window is this multiple of it: up
+to a quarter of a window is credit on its way back, and acks are delayed."""
 
 _SAMPLES = 16
 
@@ -45,8 +45,8 @@ _SAMPLES = 16
 def window_for(config: StreamConfig, rate: float, round_trip: float) -> int:
     """Return the window that a line needs (bytes).
 
-    On most lines it has room for a queue. Where the line holds more than ``window_bytes`` by
-    itself, it has what that takes; a queue alone never makes it larger than that.
+    Usually it has room for a queue, and is at most ``window_bytes``. Only a larger bandwidth-delay
+    product makes it larger; a queue alone never does.
 
     Args:
         config: how large it may be.

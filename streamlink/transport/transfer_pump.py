@@ -99,11 +99,16 @@ class TransferPump(Pump[S]):
         # Each frame, each release, and each look at the clocks ends here.
         if self._share is not None:
             self._deal(self._share)
-        else:
-            self._stretch()
         if self._direction is not None:
             self._ask(self._direction)
         super()._wake()
+
+    def tick(self) -> None:
+        """See ``Pump``; a long line also gets its larger window here, not with each frame."""
+        with self._lock:
+            if self._share is None:
+                self._stretch()
+        super().tick()  # which also wakes whoever has work by that
 
     def _deal(self, share: Share) -> None:
         machine = self._machine

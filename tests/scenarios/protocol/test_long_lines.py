@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from streamlink.clock import READ_SECONDS
 from streamlink.config import LinkConfig
 from tests.support.virtual_link import Schedule, VirtualLink
 
 MiB = 1 << 20
 CONTENT = bytes(range(256)) * (384 * 1024)  # 96 MiB
 RATE = 12e6
-STEP = 0.05
+STEP = READ_SECONDS  # as the ticker looks
 # The start of a stream is left out: it takes as many round trips with any window.
 DEFAULT = LinkConfig.model_validate({"stream": {"initial_window_bytes": "16MiB"}})
 
