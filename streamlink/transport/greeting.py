@@ -49,7 +49,7 @@ class Greets(Protocol):
     data_ports: tuple[f.DataPort, ...]
 
     def key_of(self, session_id: str) -> bytes:
-        """Return what a connection to a data port has to prove that it knows."""
+        """Return a session's secret key; a connection to a data port proves that it knows it."""
 
     def wait_open(self) -> None:
         """Wait until all data ports are open, which a welcome has to name."""

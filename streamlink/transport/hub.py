@@ -122,7 +122,6 @@ class Hub:
         self.wire = WireCount()
         self.traffic = traffic or TrafficCounter(config.grpc.max_clients, clock=clock)
         self.registry = Registry(config, clock)
-        self._callbacks = SessionCallbacks(on_session, on_closed, on_request, on_called_off)
         self._ids = itertools.count(1)
         self._handshakes = HandshakeLimit(config.limits.max_silent_calls)
         self._makers = tuple(listeners)
@@ -137,7 +136,8 @@ class Hub:
         """What its streams share, while it listens; None: they share none."""
         self._bandwidth: ProcessBandwidth | None = None
         self._is_closed = False
-        self._greeter = Greeter(self, self._callbacks)
+        callbacks = SessionCallbacks(on_session, on_closed, on_request, on_called_off)
+        self._greeter = Greeter(self, callbacks)
 
     def listen(self) -> Self:
         """Let clients come from now on. Harmless while it listens already.
@@ -408,7 +408,7 @@ class Hub:
     # --- for greetings ------------------------------------------------------------------
 
     def key_of(self, session_id: str) -> bytes:
-        """Return a session's key, whether it is here or about to begin."""
+        """Return a session's secret key, whether the session is here or about to begin."""
         # Derived, so that nothing has to be kept for a session; it tells nothing of other keys.
         return hmac.digest(self._secret, session_id.encode(), "sha256")
 

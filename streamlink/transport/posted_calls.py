@@ -41,7 +41,7 @@ class PostedCall(ServerCall, Protocol):
         """Tell the client that it may post, once it was let in.
 
         Raises:
-            RemoteProtocolError: there are too many such calls, or it is not one.
+            RemoteProtocolError: there are too many such calls, or its key is none or taken.
         """
 
     def on_message(self, take: Callable[[bytes], None]) -> None:
@@ -67,8 +67,8 @@ def carry_posted(
         are taken from then on.
     """
     number = pump.attach(call.cut)
-    if not call.on_over(lambda: _over(pump, number)):  # it has ended already
-        _over(pump, number)
+    if not call.on_over(lambda: _detach(pump, number)):  # it has ended already
+        _detach(pump, number)
     pump.incoming((first,), number)
 
     def take(raw: bytes) -> None:
@@ -80,7 +80,7 @@ def carry_posted(
     return lambda: call.on_message(take)
 
 
-def _over(pump: Pump[SessionMachine], number: int) -> None:
+def _detach(pump: Pump[SessionMachine], number: int) -> None:
     pump.detach(number)
 
 

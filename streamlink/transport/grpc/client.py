@@ -19,14 +19,13 @@ import grpc
 from streamlink.cancel import CancelToken
 from streamlink.errors import ConnectFailed
 from streamlink.transport.carriers import CallEnd, ClientCall, Readiness
-from streamlink.transport.grpc.posting import SESSION, Posting
-from streamlink.transport.grpc.posts import KEY, KEY_LENGTH, SAYS
+from streamlink.transport.grpc.posting import Posting
+from streamlink.transport.grpc.posts import KEY, KEY_LENGTH, SERVICE
 
 __all__ = ["GrpcCarrier"]
 
 logger = logging.getLogger("streamlink.client")
 
-_METHOD = "/streamlink.v1.Streamlink/"
 _THREADS = 2  # of one call, and of a channel for all of its calls (count)
 _WATCH_SECONDS = 1.0  # five times what gRPC's watcher takes
 
@@ -46,7 +45,8 @@ class GrpcCarrier:
         make: Callable[[], grpc.Channel],
         address: str = "",
     ) -> None:
-        self._method, self._address = _METHOD + method, address
+        self._method, self._address = f"/{SERVICE}/{method}", address
+        self._posts = method == "Session"
         self._line = _Line(make)
 
     def carry(self, call: ClientCall) -> CallEnd:
@@ -123,18 +123,16 @@ class GrpcCarrier:
         _require_threads()
         try:
             open_call: Any = channel.stream_stream(self._method, None, None)
-            opened: Future[Any] = Future()
             # gRPC draws from it at once, in a thread of its own, which waits there for the number:
             # to attach the call takes what cancels it, and that exists only from here on.
-            if self._method == SESSION:
+            if self._posts:
                 key = secrets.token_hex(KEY_LENGTH // 2)
                 posting = Posting(channel, key)
-                raws = _posting(call, number, opened, posting)
+                raws = _posting(call, number, posting)
                 rpc = open_call(raws, metadata=((KEY, key),))
                 posting.belong_to(rpc)
             else:
                 rpc = open_call(_outgoing(call, number))
-            opened.set_result(rpc)
             number.set_result(call.attach(rpc.cancel, "grpc"))
         except ValueError as error:  # the channel was closed meanwhile
             logger.debug("no call: %s", error)
@@ -169,16 +167,13 @@ def _outgoing(call: ClientCall, number: Future[int]) -> Iterator[bytes]:
         yield from call.outgoing(carried_by)
 
 
-def _posting(
-    call: ClientCall, number: Future[int], opened: Future[Any], posting: Posting
-) -> Iterator[bytes]:
+def _posting(call: ClientCall, number: Future[int], posting: Posting) -> Iterator[bytes]:
     """Yield the first message of a session, and post the others if the server takes them so."""
     raws = _outgoing(call, number)
     if (first := next(raws, None)) is None:  # no call: then none was opened either
         return
     yield first
-    rpc = opened.result()
-    if SAYS not in dict(rpc.initial_metadata() or ()):
+    if not posting.is_taken():
         yield from raws
         return
     for count, raw in enumerate(raws):

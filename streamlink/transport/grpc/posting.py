@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 import grpc
 
-from streamlink.transport.grpc.posts import KEY, MOST_AHEAD, NUMBER
+from streamlink.transport.grpc.posts import KEY, MOST_AHEAD, NUMBER, SAYS, SERVICE
 
-__all__ = ["SESSION", "Posting"]
+__all__ = ["Posting"]
 
 logger = logging.getLogger("streamlink.client")
 
-SESSION, _SAY = "/streamlink.v1.Streamlink/Session", "/streamlink.v1.Streamlink/Say"
-
 
 class Posting:
-    """Posts the messages of one session call; they end with it.
+    """Posts the messages of one session call; those under way are cancelled when it ends.
 
     Args:
         channel: the connection of that call.
@@ -27,19 +24,23 @@ class Posting:
     """
 
     def __init__(self, channel: grpc.Channel, key: str) -> None:
-        self._say: Any = channel.unary_unary(_SAY, None, None)
+        self._say: Any = channel.unary_unary(f"/{SERVICE}/Say", None, None)
         self._key = key
         self._under_way: deque[Any] = deque()
-        self._cut: Callable[[], object] = _nothing
+        self._rpc: Any = None
         self._is_over = False
         self.has_failed = False
         """Whether a message did not arrive: the session's call was cut for that."""
 
     def belong_to(self, rpc: Any) -> None:
         """Post for this call: a message that did not arrive ends it, and its end ends all posts."""
-        self._cut = rpc.cancel
+        self._rpc = rpc
         if not rpc.add_callback(self._end):
             self._end()
+
+    def is_taken(self) -> bool:
+        """Tell whether the server takes posts; waits for its answer, or the end of the call."""
+        return SAYS in dict(self._rpc.initial_metadata() or ())
 
     def post(self, number: int, raw: bytes) -> None:
         """Send message ``number``, as soon as few enough others are on the way.
@@ -68,13 +69,9 @@ class Posting:
 
     def _fail(self) -> None:
         self.has_failed = self.has_failed or not self._is_over
-        self._cut()
+        self._rpc.cancel()
 
     def _end(self) -> None:
         self._is_over = True
         for post in list(self._under_way):
             post.cancel()
-
-
-def _nothing() -> None:
-    """Cut nothing: there is no call yet."""

@@ -23,11 +23,13 @@ __all__ = [
     "MOST_AHEAD",
     "NUMBER",
     "SAYS",
+    "SERVICE",
     "Inbox",
     "Inboxes",
     "address_of_post",
 ]
 
+SERVICE = "streamlink.v1.Streamlink"
 KEY, NUMBER, SAYS = "streamlink-key", "streamlink-number", "streamlink-says"
 KEY_LENGTH = 32
 """Of a key in hexadecimal: 128 random bits, which nobody else can guess (characters)."""
@@ -52,7 +54,7 @@ class Inbox:
         self._early: dict[int, bytes] = {}
         self._next = 0
         self._take: Callable[[bytes], None] | None = None
-        self._under_way: dict[object, _Post] = {}
+        self._under_way: set[_Post] = set()
         self._is_over = False
 
     def on_message(self, take: Callable[[bytes], None]) -> None:
@@ -68,7 +70,7 @@ class Inbox:
             self._take, self._cut = None, _nothing  # what they keep alive goes with the call
             self._early.clear()
             # Not those that are answered: what they have brought may be what ended the call.
-            mute = [each.cut for each in self._under_way.values() if each.is_mute]
+            mute = [each.cut for each in self._under_way if each.is_mute]
         for cut in mute:
             cut()
 
@@ -85,13 +87,13 @@ class Inbox:
             RemoteProtocolError: nobody takes messages yet, or any more; or there are too many,
                 then the session's call is cut.
         """
-        place, post = object(), _Post(self._clock(), cut)
+        post = _Post(self._clock(), cut)
         with self._lock:
             if self._take is None:
                 raise RemoteProtocolError("this session takes no messages now")
             is_one_too_many = len(self._under_way) >= MOST_AHEAD
             if not is_one_too_many:
-                self._under_way[place] = post
+                self._under_way.add(post)
         if is_one_too_many:
             self._cut()
             raise RemoteProtocolError(f"more than {MOST_AHEAD} messages of a session at once")
@@ -99,13 +101,13 @@ class Inbox:
             yield post.arrived
         finally:
             with self._lock:
-                self._under_way.pop(place, None)
+                self._under_way.discard(post)
 
     def put(self, number: int, raw: bytes) -> None:
         """Take in message ``number``, counted from 0.
 
         Raises:
-            DamagedFrame: it is larger than any message of a session.
+            FrameTooLarge: it is larger than any message of a session.
             RemoteProtocolError: no such message can come now; the session's call is cut.
         """
         check_size(raw)  # before it is kept
@@ -132,7 +134,7 @@ class Inbox:
         """Cut posts that take too long."""
         with self._lock:
             since = self._clock() - self._seconds
-            late = [each.cut for each in self._under_way.values() if each.began_at < since]
+            late = [each.cut for each in self._under_way if each.began_at < since]
         for cut in late:
             cut()
 

@@ -18,6 +18,7 @@ from streamlink.transport.grpc.posts import (
     KEY,
     MOST_AHEAD,
     SAYS,
+    SERVICE,
     Inbox,
     Inboxes,
     address_of_post,
@@ -27,9 +28,7 @@ from streamlink.transport.hub import Hub
 from streamlink.transport.server_calls import first_message, only_answer
 from streamlink.transport.workers import Workers
 
-__all__ = ["SERVICE", "GrpcListener"]
-
-SERVICE = "streamlink.v1.Streamlink"
+__all__ = ["GrpcListener"]
 
 _Serve = Callable[["_GrpcCall"], Iterator[bytes]]
 
@@ -217,10 +216,10 @@ class GrpcListener:
 
 
 class _PostedSessions(grpc.GenericRpcHandler):  # type: ignore[type-arg]
-    """Takes the session calls of clients that can post; the others are left to the next handler.
+    """Takes the session calls of clients that can post; others are left to the next handler.
 
-    Such a client says everything on its call, as one does that knows no ``Say``, and its server
-    keeps threads for it.
+    Those are of clients that do not know ``Say``: they send everything on the call itself, and the
+    server keeps threads for it.
     """
 
     def __init__(self, handler: Any) -> None:
