@@ -35,9 +35,10 @@ where that takes longer."""
 QUEUE_SECONDS = 0.1
 """The window keeps this much delivery time queued beyond two round trips."""
 
-LONG_MARGIN = 1.5
-"""Where the bandwidth-delay product exceeds ``window_bytes``, the window is this multiple of it: up
-to a quarter of a window is credit on its way back, and acks are delayed."""
+LONG_MARGIN = 2.0
+"""The window is this multiple of the bandwidth-delay product where that is more than
+``window_bytes``: up to a quarter of a window is credit on its way back, acks are delayed, and by
+the rest it grows. A rate that the window limits does not show what the line could carry."""
 
 _SAMPLES = 16
 
@@ -45,7 +46,7 @@ _SAMPLES = 16
 def window_for(config: StreamConfig, rate: float, round_trip: float) -> int:
     """Return the window that a line needs (bytes).
 
-    Usually it has room for a queue, and is at most ``window_bytes``. Only a larger bandwidth-delay
+    Usually it has room for a queue, and is at most ``window_bytes``. Only a large bandwidth-delay
     product makes it larger; a queue alone never does.
 
     Args:

@@ -99,16 +99,11 @@ class TransferPump(Pump[S]):
         # Each frame, each release, and each look at the clocks ends here.
         if self._share is not None:
             self._deal(self._share)
+        else:
+            self._stretch()
         if self._direction is not None:
             self._ask(self._direction)
         super()._wake()
-
-    def tick(self) -> None:
-        """See ``Pump``; a long line also gets its larger window here, not with each frame."""
-        with self._lock:
-            if self._share is None:
-                self._stretch()
-        super().tick()  # which also wakes whoever has work by that
 
     def _deal(self, share: Share) -> None:
         machine = self._machine
@@ -123,6 +118,8 @@ class TransferPump(Pump[S]):
 
     def _stretch(self) -> None:
         """Have a larger window where a long line needs it, and there is memory for it."""
+        # With each frame: both ends in turn have to grow, several times. Where each waited for the
+        # ticker, a line of 200 ms took two round trips more until it was full.
         machine = self._machine
         if machine.is_closed or machine.has_moved_all:
             self._return_extra()

@@ -29,8 +29,9 @@ def moving(need: WindowNeed, *, rate: float, round_trip: float, seconds: float) 
         (1 * MiB, 0.01, 1.0),  # the first window is the least while anything moves
         (10 * MiB, 0.01, 1.2),
         (10 * MiB, 0.2, 5.0),
-        (60 * MiB, 0.2, 18.0),  # more than a window: one and a half of what the line holds
-        (200 * MiB, 0.05, 16.0),
+        (60 * MiB, 0.2, 24.0),  # more than a window: twice what the line holds
+        (200 * MiB, 0.05, 20.0),
+        (200 * MiB, 0.03, 16.0),
         (400 * MiB, 0.2, 48.0),  # the largest
     ],
 )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from streamlink.clock import READ_SECONDS
 from streamlink.config import LinkConfig
 from tests.support.virtual_link import Schedule, VirtualLink
 
 MiB = 1 << 20
 CONTENT = bytes(range(256)) * (384 * 1024)  # 96 MiB
 RATE = 12e6
-STEP = READ_SECONDS  # as the ticker looks
+STEP = 0.05
 # The start of a stream is left out: it takes as many round trips with any window.
 DEFAULT = LinkConfig.model_validate({"stream": {"initial_window_bytes": "16MiB"}})
 
@@ -34,6 +33,18 @@ def test_a_long_and_fast_line_is_filled_where_there_is_memory_for_it() -> None:
     assert short.now > 1.5 * at_best  # 16 MiB for each round trip of 2 s
     assert full.now < short.now - 2.0
     assert min(full.extra.values()) > 8 * MiB
+
+
+def test_a_line_of_1_gbit_and_200_ms_is_full_after_few_round_trips() -> None:
+    content, rate, round_trip = CONTENT * 4, 125e6, 0.2
+    schedule = Schedule(latency=round_trip / 2, up_rate=rate)
+    link = VirtualLink(content, LinkConfig(), schedule)
+    while not link.is_over:
+        link.run(until=link.now + round_trip / 10)
+        link.stretch(32 * MiB)
+    lost = link.now - len(content) / rate
+    # From a first window of 1 MiB to 24 MB in flight, the handshake and the end included.
+    assert lost < 7 * round_trip
 
 
 @pytest.mark.parametrize("latency", [0.0005, 0.02, 0.2])
