@@ -76,6 +76,8 @@ class Line:
     """Of losses and jitter."""
     is_shaped: bool = False
     """The kernel limits it, with tbf."""
+    mtu: int = 1500
+    """The largest IP packet of an emulated line (bytes)."""
 
     @property
     def ways(self) -> tuple[Way, Way]:

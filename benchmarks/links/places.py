@@ -4,8 +4,8 @@
   alone. Without root it is the machine's, and nothing is counted.
 - *relay*: a process in user space that runs anywhere. TCP ends at both sides of it; it counts what
   TCP carries, without headers.
-- *emulated*: TCP from end to end through two namespaces (``benchmarks.longline``), with losses.
-  Needs root; IP packets are counted, those that are lost too.
+- *emulated*: TCP from end to end through two namespaces (``benchmarks.longline``), with losses,
+  and all else that a relay has. Needs root; IP packets are counted, those that are lost too.
 - *shaped*: two namespaces whose rate the kernel limits (``shaped``), without delay or losses. Needs
   root; Ethernet frames are counted.
 """
@@ -20,7 +20,7 @@ from benchmarks.closing import Closing
 from benchmarks.links.lines import Kind, Line, Passed
 from benchmarks.links.loopback import Loopback, why_no_loopback
 from benchmarks.links.shaped import ShapedPlace, why_not_shaped
-from benchmarks.longline import bottleneck, roads
+from benchmarks.longline import roads
 from benchmarks.longline.namespace import why_not
 from benchmarks.processes import Worker
 
@@ -145,17 +145,9 @@ class EmulatedPlace(roads.EmulatedRoad):
     """Two namespaces and the packets between them."""
 
     def __init__(self, line: Line) -> None:
-        way = line.up
-        if line.up != line.down or way.rate is None or way.jitter or way.stalls:
-            raise ValueError(
-                f"the line {line} has losses: it needs a rate, the same in both directions, and "
-                "can have neither jitter nor stalls"
-            )
-        super().__init__(
-            bottleneck.Line(
-                rate=way.rate, round_trip=line.round_trip, loss=way.loss, seed=line.seed
-            )
-        )
+        if any(way.rate is None for way in line.ways):
+            raise ValueError(f"the line {line} has losses: it needs a rate in each direction")
+        super().__init__(line)
 
     def reach(  # type: ignore[override]
         self, number: int, *, has_data_port: bool = False

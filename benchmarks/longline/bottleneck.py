@@ -1,6 +1,7 @@
 """One direction of a long line: when a packet arrives at the other end, or that it never does.
 
-``Line`` is what a program asks for, ``Bottleneck`` the state of one direction. It has no devices,
+``Line`` is what a program asks for where both directions are alike, ``Long`` what all emulated
+lines have, ``Bottleneck`` the state of one direction. It has no devices,
 and its time comes in from outside; ``forwarder.py`` has both.
 """
 
@@ -8,14 +9,42 @@ from __future__ import annotations
 
 import random
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
-__all__ = ["BURST_SECONDS", "Bottleneck", "Counts", "Line"]
+from benchmarks.links.lines import Way
+
+__all__ = ["BURST_SECONDS", "Bottleneck", "Counts", "Line", "Long", "queue_bytes"]
 
 BURST_SECONDS = 0.005
 """How much of an idle line's past the next packets may use: a forwarder that was not scheduled for
 a moment needs it to keep the rate."""
 MIN_QUEUE_PACKETS = 16
+
+
+class Long(Protocol):
+    """A line whose directions may differ: each has a rate."""
+
+    @property
+    def ways(self) -> tuple[Way, Way]:
+        """Up, from the near end to the far one, and down."""
+
+    @property
+    def round_trip(self) -> float:
+        """Seconds there and back through empty queues."""
+
+    @property
+    def mtu(self) -> int:
+        """The largest IP packet (bytes)."""
+
+    @property
+    def seed(self) -> int:
+        """Of losses and jitter."""
+
+
+def queue_bytes(rate: float, line: Long) -> int:
+    """Return what waits at most in a direction of so many bits per second: one bandwidth-delay
+    product (bytes)."""
+    return max(int(rate / 8 * line.round_trip), MIN_QUEUE_PACKETS * line.mtu)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +80,14 @@ class Line:
 
     @property
     def queue_bytes(self) -> int:
-        """What waits at most in one direction: one bandwidth-delay product (bytes)."""
-        product = int(self.bytes_per_second * self.round_trip)
-        return max(product, MIN_QUEUE_PACKETS * self.mtu)
+        """What waits at most in one direction (bytes)."""
+        return queue_bytes(self.rate, self)
+
+    @property
+    def ways(self) -> tuple[Way, Way]:
+        """See ``Long``."""
+        way = Way(rate=self.rate, delay=self.round_trip / 2, loss=self.loss)
+        return way, way
 
     def __str__(self) -> str:
         words = f"{self.rate / 1e6:g} Mbit/s, {self.round_trip * 1000:g} ms"
@@ -85,22 +119,33 @@ class Counts:
 
 
 class Bottleneck:
-    """The state of one direction: a queue that drops at its tail, a rate, then a delay and losses.
+    """The state of one direction: a queue that drops at its tail, a rate, then delay and losses.
 
     Which packets are lost depends on the seed and on how many entered before, never on time. A lost
-    packet has used the line: it is lost behind the queue.
+    packet has used the line: it is lost behind the queue. While the line stands still, packets
+    wait in the queue.
 
     Args:
-        line: how it behaves.
-        direction: a number, so that both directions of a line do not lose the same packets.
+        line: which one.
+        direction: 0 is up, and 1 down; both of a line do not lose the same packets.
+        began_at: when it was stood up; stalls are counted from then.
+
+    Raises:
+        ValueError: the direction has no rate.
     """
 
-    def __init__(self, line: Line, direction: int = 0) -> None:
+    def __init__(self, line: Long, direction: int = 0, *, began_at: float = 0.0) -> None:
+        way = line.ways[direction]
+        if way.rate is None:
+            raise ValueError(f"an emulated line needs a rate in each direction: {way}")
         self.counts = Counts()
-        self._loss, self._delay = line.loss, line.round_trip / 2
-        self._bandwidth, self._queue_bytes = line.bytes_per_second, line.queue_bytes
+        self._loss, self._delay, self._jitter = way.loss, way.delay, way.jitter
+        self._bandwidth, self._queue_bytes = way.rate / 8, queue_bytes(way.rate, line)
+        self._stalls, self._began_at = way.stalls, began_at
         self._random = random.Random(f"{line.seed}/{direction}")
-        self._free_at = 0.0
+        # Its own: which packets are lost must not depend on the jitter.
+        self._late = random.Random(f"{line.seed}/{direction}/jitter")
+        self._free_at = self._last_due_at = 0.0
 
     def enter(self, nbytes: int, *, now: float) -> float | None:
         """Take a packet; returns when it arrives at the other end, or None: it does not."""
@@ -109,14 +154,42 @@ class Bottleneck:
         counts.nbytes += nbytes
         # Drawn for each packet, so that its fate does not depend on the queue's.
         is_lost = self._loss > 0 and self._random.random() < self._loss
-        queued_bytes = (self._free_at - now) * self._bandwidth + nbytes
+        late = self._late.uniform(0, self._jitter) if self._jitter else 0.0
+        queued_bytes = self._moving_seconds(now) * self._bandwidth + nbytes
         if queued_bytes > self._queue_bytes:
             counts.dropped += 1
             return None
         if queued_bytes > counts.most_queued_bytes:
             counts.most_queued_bytes = int(queued_bytes)
-        self._free_at = max(self._free_at, now - BURST_SECONDS) + nbytes / self._bandwidth
+        self._free_at = self._start_at(now) + nbytes / self._bandwidth
         if is_lost:
             counts.lost += 1
             return None
-        return max(self._free_at, now) + self._delay
+        due_at = max(self._free_at, now) + self._delay + late
+        self._last_due_at = max(self._last_due_at, due_at)  # no packet overtakes another
+        return self._last_due_at
+
+    def _moving_seconds(self, now: float) -> float:
+        """Return how long the queue takes from now on, stalls left out."""
+        seconds = self._free_at - now
+        if self._stalls is None or seconds <= 0:
+            return seconds
+        return seconds - (self._stalled(self._free_at) - self._stalled(now))
+
+    def _start_at(self, now: float) -> float:
+        """Return when the next packet begins to leave."""
+        start_at = max(self._free_at, now - BURST_SECONDS)
+        if self._stalls is not None:
+            past = max(self._free_at, now) - self._began_at
+            number, since = divmod(past, self._stalls.every)
+            if number and since < self._stalls.seconds:
+                return self._began_at + number * self._stalls.every + self._stalls.seconds
+        return start_at
+
+    def _stalled(self, at: float) -> float:
+        """Return for how long the line has stood still by then (seconds)."""
+        stalls = self._stalls
+        if stalls is None or at <= self._began_at:
+            return 0.0
+        number, since = divmod(at - self._began_at, stalls.every)
+        return (number - 1) * stalls.seconds + min(since, stalls.seconds) if number else 0.0

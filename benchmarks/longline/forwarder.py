@@ -17,7 +17,8 @@ from collections import deque
 from contextlib import suppress
 from typing import Any
 
-from benchmarks.longline.bottleneck import Bottleneck, Line
+from benchmarks.links.lines import Line
+from benchmarks.longline.bottleneck import Bottleneck
 from benchmarks.longline.namespace import Device, device_counts, open_device
 from benchmarks.worker import Port
 
@@ -80,12 +81,14 @@ def forward(port: Port, line: dict[str, Any]) -> None:
     Each ``count`` is answered with what has passed so far.
     """
     port.mark_base()
-    plan = Line(**line)
+    plan = Line.from_json(line)
     _first_in_line_for_the_processor()
-    near, far = (_open(address, plan) for address in (NEAR, FAR))
+    up_rate, down_rate = (way.rate or 0.0 for way in plan.ways)
+    near, far = _open(NEAR, up_rate, plan.mtu), _open(FAR, down_rate, plan.mtu)
     port.tell("standing", near=near.namespace, far=far.namespace)
-    up = Way(near.packets, far.packets, Bottleneck(plan, 0), plan.mtu)
-    down = Way(far.packets, near.packets, Bottleneck(plan, 1), plan.mtu)
+    now = time.monotonic()
+    up = Way(near.packets, far.packets, Bottleneck(plan, 0, began_at=now), plan.mtu)
+    down = Way(far.packets, near.packets, Bottleneck(plan, 1, began_at=now), plan.mtu)
     gc.disable()  # thousands of packets are looked through in vain, while others wait
     with suppress(EOFError):
         while _carry((up, down), sys.stdin.fileno()):
@@ -114,10 +117,10 @@ def _carry(ways: tuple[Way, Way], commands: int) -> bool:
             way.give(now)
 
 
-def _open(address: str, line: Line) -> Device:
-    unread = int(UNREAD_SECONDS * line.bytes_per_second) // line.mtu
+def _open(address: str, rate: float, mtu: int) -> Device:
+    unread = int(UNREAD_SECONDS * rate / 8) // mtu
     unread = min(max(unread, MIN_UNREAD_PACKETS), MAX_UNREAD_PACKETS)
-    return open_device(address, mtu=line.mtu, queue_packets=unread)
+    return open_device(address, mtu=mtu, queue_packets=unread)
 
 
 def _counted(way: Way, device: Device) -> dict[str, int]:

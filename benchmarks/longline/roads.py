@@ -15,7 +15,8 @@ from typing import Any, Protocol, Self
 from benchmarks.closing import Closing
 from benchmarks.lines import Line as RelayLine
 from benchmarks.lines import opened
-from benchmarks.longline.bottleneck import Line
+from benchmarks.links import lines
+from benchmarks.longline.bottleneck import Line, Long
 from benchmarks.longline.forwarder import FAR
 from benchmarks.longline.namespace import inside
 from benchmarks.processes import Usage, Worker
@@ -64,8 +65,9 @@ class EmulatedRoad(Closing):
 
     host = FAR
 
-    def __init__(self, line: Line) -> None:
-        facts = {"line": line.as_json()}
+    def __init__(self, line: Long) -> None:
+        both = lines.Line(str(line), *line.ways, seed=line.seed, mtu=line.mtu)
+        facts = {"line": both.as_json()}
         self._forwarder = Worker("benchmarks.longline.forwarder:forward", facts, name="forwarder")
 
     def near(self) -> AbstractContextManager[None]:

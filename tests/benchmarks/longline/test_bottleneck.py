@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.longline.bottleneck import BURST_SECONDS, Bottleneck, Line
+from benchmarks.links.lines import Line as AnyLine
+from benchmarks.links.lines import Stalls, Way, parse_line
+from benchmarks.longline.bottleneck import BURST_SECONDS, Bottleneck, Line, Long
 
 SLOW = Line(rate=8e6, round_trip=0.1)  # a byte per microsecond
 PACKETS = st.lists(st.tuples(st.floats(0, 0.05), st.integers(20, 1500)), min_size=1, max_size=60)
 
 
-def sent(line: Line, packets: list[tuple[float, int]]) -> tuple[Bottleneck, list[float | None]]:
+def sent(line: Long, packets: list[tuple[float, int]]) -> tuple[Bottleneck, list[float | None]]:
     """Return what becomes of packets that enter one after another, so many seconds apart."""
     bottleneck, now, dues = Bottleneck(line), 1000.0, []
     for wait, nbytes in packets:
@@ -109,6 +111,71 @@ def test_seeds_and_directions_lose_other_packets() -> None:
         return [bottleneck.enter(1500, now=0.0) is None for _ in range(200)]
 
     assert len({tuple(lost(seed, direction)) for seed in (0, 1) for direction in (0, 1)}) == 4
+
+
+# --- directions that differ, jitter and stalls ---------------------------------------------------
+
+
+@given(PACKETS, st.floats(0, 0.1), st.floats(0, 0.5))
+def test_jitter_delays_packets_and_neither_reorders_nor_loses_any(
+    packets: list[tuple[float, int]], jitter: float, loss: float
+) -> None:
+    way = Way(rate=1e6, delay=0.02, loss=loss)
+    _, exact = sent(AnyLine("exact", way, way), packets)
+    late = Way(rate=1e6, delay=0.02, loss=loss, jitter=jitter)
+    _, dues = sent(AnyLine("late", late, late), packets)
+    assert [due is None for due in dues] == [due is None for due in exact]
+    pairs = [(a, b) for a, b in zip(exact, dues, strict=True) if a is not None and b is not None]
+    assert all(a <= b for a, b in pairs)
+    # Late by its own jitter, or by that of one in front of it, which then arrived no earlier.
+    assert all(b <= a + jitter + 1e-6 for a, b in pairs)
+    assert all(one <= other for (_, one), (_, other) in pairwise(pairs))
+
+
+def test_each_direction_has_its_own_rate_and_queue() -> None:
+    line = parse_line("up=8Mbit,down=80Mbit,200ms,loss=1%")
+    up, down = (Bottleneck(line, direction) for direction in (0, 1))
+    counts = []
+    for each in (up, down):
+        for _ in range(3000):
+            each.enter(1000, now=1000.0)
+        counts.append(each.counts.packets - each.counts.dropped)
+    # One bandwidth-delay product, and the burst of a line that was idle.
+    assert counts == pytest.approx([1e6 * 0.205 / 1000, 10e6 * 0.205 / 1000], abs=1)
+
+
+def test_while_a_line_stands_still_packets_wait_in_its_queue_and_leave_afterwards() -> None:
+    way = Way(rate=8e6, delay=0.05, stalls=Stalls(1.0, 10.0))
+    line = AnyLine("stalls", way, way)
+    bottleneck = Bottleneck(line, began_at=100.0)
+    assert bottleneck.enter(1000, now=109.9) == pytest.approx(109.95, abs=0.01)
+    within = bottleneck.enter(1000, now=110.2)
+    assert within == pytest.approx(111.0 + 0.05, abs=0.01)
+    taken = 0
+    while bottleneck.enter(1000, now=110.3) is not None:
+        taken += 1
+    # The queue is as long as ever: the second that nothing moves for is no part of it.
+    assert (taken + 1) * 1000 == pytest.approx(Line(rate=8e6, round_trip=0.1).queue_bytes, abs=1000)
+    assert bottleneck.enter(1000, now=111.5) == pytest.approx(111.55, abs=0.01)
+    assert bottleneck.enter(1000, now=120.5) == pytest.approx(121.05, abs=0.01)
+
+
+def test_a_line_stands_still_for_so_large_a_share_of_the_time() -> None:
+    way = Way(rate=8e6, stalls=Stalls(1.0, 5.0))
+    bottleneck, now, passed = Bottleneck(AnyLine("stalls", way, way)), 5.0, 0
+    last = 0.0
+    while last < 105.0:
+        due = bottleneck.enter(1000, now=now)
+        if due is None:
+            now += 0.001
+        else:
+            last, passed = due, passed + 1000
+    assert passed / 100.0 == pytest.approx(0.8e6, rel=0.01)
+
+
+def test_a_direction_without_a_rate_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs a rate in each direction"):
+        Bottleneck(parse_line("5ms,loss=1%"))
 
 
 @pytest.mark.parametrize(
