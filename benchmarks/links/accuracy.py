@@ -23,7 +23,7 @@ MORE_SECONDS = 60.0
 
 
 def measure_line(line: Line, seconds: float) -> Accuracy:
-    """Send from the near end for ``seconds`` over a line of its own.
+    """Send from the near end for ``seconds`` over a line of its own, and then from the far end.
 
     Raises:
         OSError: the line cannot be had on this machine.
@@ -32,18 +32,22 @@ def measure_line(line: Line, seconds: float) -> Accuracy:
     with ExitStack() as stack:
         place = stack.enter_context(opened(line))
         with place.far():
-            far = Worker("benchmarks.links.asking:answer", {"host": place.host}, name="far")
+            facts = {"host": place.host, "seconds": seconds}
+            far = Worker("benchmarks.links.asking:answer", facts, name="far")
         stack.enter_context(far)
         host, number = place.reach(int(far.expect("listening")["number"]))
-        facts = {"host": host, "number": number, "seconds": seconds}
+        asking = {"host": host, "number": number, "seconds": seconds}
         with place.near():
-            near = Worker("benchmarks.links.asking:ask", facts, name="near")
+            near = Worker("benchmarks.links.asking:ask", asking, name="near")
         stack.enter_context(near)
         limit = seconds + MORE_SECONDS + 2 * ROUND_TRIPS * line.round_trip
         trips = near.expect("round trips", timeout_seconds=limit)["seconds"]
-        arrived = far.expect("arrived", timeout_seconds=limit)["moments"]
+        up, down = (
+            steady_rate(end.expect("arrived", timeout_seconds=limit)["moments"])
+            for end in (far, near)
+        )
     low, middle, high = np.quantile(np.asarray(trips), [0.1, 0.5, 0.9])
-    return Accuracy(float(middle), float(high - low), steady_rate(arrived), seconds)
+    return Accuracy(float(middle), float(high - low), up, seconds, down)
 
 
 def steady_rate(moments: list[tuple[float, int]]) -> float:

@@ -73,14 +73,16 @@ class Accuracy:
     Attributes:
         round_trip: median of single bytes there and back over the idle line (seconds).
         spread: of these, the 90th percentile minus the 10th (seconds).
-        rate: payload of a raw socket (bits per second), without the start.
-        seconds: how long that was measured.
+        rate: payload of a raw socket, from the near end (bits per second), without the start.
+        seconds: how long that was measured, in each direction.
+        down_rate: the same from the far end; 0: that was not measured.
     """
 
     round_trip: float
     spread: float
     rate: float
     seconds: float
+    down_rate: float = 0.0
 
 
 @dataclass

@@ -21,7 +21,8 @@ from benchmarks.links.lines import Line
 from benchmarks.links.plans import Plan
 from benchmarks.processes import WorkerFailed
 
-__all__ = ["Counting", "Measure", "batches", "left_to_do", "run_plan", "seconds_left", "tell"]
+__all__ = ["Counting", "Measure", "batches", "found_of", "left_to_do", "run_plan", "seconds_left",
+           "tell"]  # fmt: skip
 
 START_SECONDS = 8.0  # of a run: processes, imports, the model
 SLOW_BITS_PER_SECOND = 4e6
@@ -216,10 +217,19 @@ def _accuracy(
     except (OSError, ValueError, WorkerFailed) as error:
         tell(f"  cannot be measured: {error}")
         return None
-    of_rate = f", {found.rate / line.rate:.1%} of its rate" if line.rate else ""
-    trip = f"{found.round_trip * 1e3:.2f} ms of {line.round_trip * 1e3:g}"
-    tell(f"  round trip {trip}, {found.rate / 1e6:.4g} Mbit/s{of_rate}")
+    tell(f"  {found_of(line, found)}")
     return found
+
+
+def found_of(line: Line, found: Accuracy) -> str:
+    """Return one line of what a raw socket found of a line."""
+    trip = f"{found.round_trip * 1e3:.2f} ms of {line.round_trip * 1e3:g}"
+    words = [f"round trip {trip}"]
+    for name, way, rate in zip(("up", "down"), line.ways, (found.rate, found.down_rate),
+                               strict=True):  # fmt: skip
+        share = f", {rate / way.rate:.1%} of its rate" if way.rate else ""
+        words.append(f"{name} {rate / 1e6:.4g} Mbit/s{share}")
+    return "; ".join(words)
 
 
 def _clock(seconds: float) -> str:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from benchmarks.links.cases import MIB, Case, Run
+from benchmarks.links.cases import MIB, Accuracy, Case, Run
 from benchmarks.links.failures import standing
 from benchmarks.links.lines import Line
 from benchmarks.links.places import COUNTED
 from benchmarks.links.plans import OURS, RAW
 
-__all__ = ["COLUMNS", "LINE_COLUMNS", "PEER_COLUMNS", "Row", "failed", "line_rows", "peer_rows",
-           "rows_of", "share_of"]  # fmt: skip
+__all__ = ["COLUMNS", "FOUND_COLUMNS", "LINE_COLUMNS", "PEER_COLUMNS", "Row", "failed",
+           "found_row", "line_rows", "peer_rows", "rows_of", "share_of"]  # fmt: skip
 
 COLUMNS = (
     "peer",
@@ -31,10 +31,10 @@ COLUMNS = (
     "CPU s, receiver",
     "start, s",
 )
-LINE_COLUMNS = (
-    "line", "made of", "asked Mbit/s", "found Mbit/s", "asked ms", "found ms", "± ms",
-    "congestion control", "bytes counted",
+FOUND_COLUMNS = (
+    "line", "made of", "asked Mbit/s", "found Mbit/s, up", "down", "asked ms", "found ms", "± ms",
 )  # fmt: skip
+LINE_COLUMNS = (*FOUND_COLUMNS, "congestion control", "bytes counted")
 PEER_COLUMNS = ("peer", "version")
 
 
@@ -135,15 +135,22 @@ def line_rows(runs: Iterable[Run]) -> list[tuple[str, ...]]:
 
 
 def _line_row(line: Line, runs: Sequence[Run]) -> tuple[str, ...]:
-    asked = f"{line.rate / 1e6:g}" if line.rate else "unlimited"
-    head, trip = (line.name, line.kind, asked), f"{line.round_trip * 1e3:g}"
     controls = dict.fromkeys(run.line.get("congestion_control", "") for run in runs)
-    tail = (", ".join(filter(None, controls)), COUNTED[line.kind])
-    accuracy = runs[-1].accuracy
-    if accuracy is None:
-        return (*head, "not measured", trip, "", "", *tail)
-    found = (f"{accuracy.round_trip * 1e3:.2f}", f"{accuracy.spread * 1e3:.2f}")
-    return (*head, f"{accuracy.rate / 1e6:.4g}", trip, *found, *tail)
+    found = found_row(line, runs[-1].accuracy)
+    return (*found, ", ".join(filter(None, controls)), COUNTED[line.kind])
+
+
+def found_row(line: Line, found: Accuracy | None) -> tuple[str, ...]:
+    """Return the cells of ``FOUND_COLUMNS``: what was asked of a line, and what it was."""
+    rates = dict.fromkeys(f"{way.rate / 1e6:g}" if way.rate else "unlimited" for way in line.ways)
+    asked = " up, ".join(rates) + (" down" if len(rates) > 1 else "")
+    head, trip = (line.name, line.kind, asked), f"{line.round_trip * 1e3:g}"
+    if found is None:
+        return (*head, "not measured", "", trip, "", "")
+    rates_found = [f"{rate / 1e6:.4g}" if rate else "not measured"
+                   for rate in (found.rate, found.down_rate)]  # fmt: skip
+    trips = (trip, f"{found.round_trip * 1e3:.2f}", f"{found.spread * 1e3:.2f}")
+    return (*head, *rates_found, *trips)
 
 
 def peer_rows(runs: Iterable[Run]) -> list[tuple[str, str]]:

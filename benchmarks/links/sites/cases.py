@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from benchmarks.integrations.cases import kind_of
+from benchmarks.links.cases import Accuracy
 from benchmarks.links.lines import Line
 
 __all__ = ["CLIENTS", "FAR", "NEAR", "SERVER", "Look", "Probed", "SiteCase", "SiteRun", "Used",
@@ -169,7 +170,7 @@ class SiteRun:
         ways: each model that moved.
         wire_bytes: what TCP carried on each client's line, both directions, headers left out.
         used: by process. peak_bytes: what the server may hold over base by its own computation.
-        probed: by client.
+        probed: by client. accuracy: of each client's line, as a raw socket found it first.
     """
 
     case: SiteCase
@@ -181,6 +182,7 @@ class SiteRun:
     used: dict[str, Used] = field(default_factory=dict)
     peak_bytes: int = 0
     probed: dict[str, Probed] = field(default_factory=dict)
+    accuracy: dict[str, Accuracy] = field(default_factory=dict)
     commit: str = ""
     at: str = ""
     machine: dict[str, Any] = field(default_factory=dict)
@@ -204,5 +206,8 @@ class SiteRun:
                 "ways": [Way(**each) for each in facts["ways"]],
                 "used": {name: Used.from_json(each) for name, each in facts["used"].items()},
                 "probed": {name: Probed(**each) for name, each in facts["probed"].items()},
+                "accuracy": {
+                    name: Accuracy(**each) for name, each in facts.get("accuracy", {}).items()
+                },
             }
         )

@@ -8,6 +8,7 @@ from math import inf
 import typer
 
 from benchmarks.integrations.kept import Checkout
+from benchmarks.links.accuracy import measure_line
 from benchmarks.links.failures import standing
 from benchmarks.links.kept import latest
 from benchmarks.links.reports import NO_RUN, Files
@@ -58,13 +59,13 @@ def run_sites(
         shown = [run for run in latest(known) if since is None or here.counts(run)]
     else:
         try:
-            run_plan(chosen, files.raw, known, here, run_case=run_case, probe_lines=probe_lines,
-                     tell=tell)  # fmt: skip
+            run_plan(chosen, files.raw, known, here, run_case=run_case, measure_line=measure_line,
+                     probe_lines=probe_lines, tell=tell)  # fmt: skip
         except KeyboardInterrupt:
             tell("interrupted; the same command goes on")
             raise typer.Exit(130) from None
         except (OSError, WorkerFailed) as error:
-            raise typer.BadParameter(f"the lines could not be probed: {error}") from None
+            raise typer.BadParameter(f"the lines could not be measured: {error}") from None
         known = read_sites(files.raw)
         shown = [run for run in known if run.case in chosen.cases and here.counts(run)]
     _report(files, shown)

@@ -17,7 +17,7 @@ __all__ = ["findings", "html_of", "parts_of"]
 
 METHOD = (
     "A server and two clients, each a process of its own; a relay for each client's line.",
-    "First the probe runs against a server through each client's line.",
+    "First a raw socket measures each client's line, and then the probe does, against a server.",
     "Each client takes the settings proposed for its line, the server the larger of both.",
     "The model is 64 arrays of normal numbers; each client adds a small number to every element.",
     "In the end every byte of the model equals a closed form, with bf16 as well.",
@@ -47,7 +47,7 @@ def parts_of(
     """Return tables, pictures and notes; the titles of the tables begin with ``title``."""
     rows = rows_of(runs)
     failed = [*failures(rows), *made_good(runs)]
-    texts = {"The job": 2, "A model": 2, "Each": 2}
+    texts = {"The job": 2, "A model": 2, "Each": 2, "The lines": 3}
     tables = [
         Table(f"{title}{name}", columns, cells,
               next((count for start, count in texts.items() if name.startswith(start)), 1))

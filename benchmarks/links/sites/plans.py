@@ -35,6 +35,7 @@ class SitePlan:
     """Cases that are run in turn, ``runs`` times each.
 
     Attributes:
+        accuracy_seconds: how long a raw socket measures each direction of a line first.
         probe_seconds: of each of the probe's measurements, at the start of the series.
         stop_seconds: nothing is begun that would not end within so long; the same command does it
             later.
@@ -42,6 +43,7 @@ class SitePlan:
 
     cases: tuple[SiteCase, ...]
     runs: int = 1
+    accuracy_seconds: float = 10.0
     probe_seconds: float = 5.0
     stop_seconds: float = inf
 
@@ -59,7 +61,7 @@ def small_site_plan() -> SitePlan:
     encodings: tuple[Encoding, ...] = ("plain", "auto", "bf16", "plain")
     variants = [_with(each, encoding) for each, encoding in zip(GATHERED, encodings, strict=True)]
     cases = (SiteCase(each, near, far, KEYS, 1 << 14, ROUNDS) for each in variants)
-    return SitePlan(tuple(cases), probe_seconds=0.5)
+    return SitePlan(tuple(cases), accuracy_seconds=0.5, probe_seconds=0.5)
 
 
 def lines_of(case: SiteCase) -> dict[str, Line]:
@@ -70,8 +72,8 @@ def lines_of(case: SiteCase) -> dict[str, Line]:
 def plan_seconds(to_do: Iterable[SiteCase], plan: SitePlan) -> float:
     """Return about how long the rest takes: as long as the far client's line needs (seconds)."""
     seconds = [_case_seconds(case) for case in to_do]
-    probes = len(CLIENTS) * (MEASUREMENTS * plan.probe_seconds + PROBE_OVERHEAD_SECONDS)
-    return probes + sum(seconds) if seconds else 0.0
+    first = 2 * plan.accuracy_seconds + MEASUREMENTS * plan.probe_seconds + PROBE_OVERHEAD_SECONDS
+    return len(CLIENTS) * first + sum(seconds) if seconds else 0.0
 
 
 def _case_seconds(case: SiteCase) -> float:

@@ -19,11 +19,13 @@ from benchmarks.links.sites import seed
 from benchmarks.links.sites.cases import SiteRun
 from benchmarks.links.sites.tables import (
     JOB_COLUMNS,
+    LINE_COLUMNS,
     ROUND_COLUMNS,
     SETTING_COLUMNS,
     TIME_COLUMNS,
     failures,
     job_rows,
+    line_rows,
     round_rows,
     rows_of,
     setting_rows,
@@ -56,6 +58,7 @@ def tables_of(runs: Sequence[SiteRun]) -> list[tuple[str, Sequence[str], list[tu
         ("The job: medians; memory is the highest of all runs", JOB_COLUMNS, job_rows(rows)),
         ("A model each way: median of all rounds", TIME_COLUMNS, time_rows(rows)),
         ("Each round", ROUND_COLUMNS, round_rows(rows)),
+        ("The lines themselves, as a raw socket found them first", LINE_COLUMNS, line_rows(runs)),
         ("What the probe found and proposed", SETTING_COLUMNS, setting_rows(runs)),
     ]
 

@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from benchmarks.links.cases import Accuracy
 from benchmarks.links.failures import given_up
 from benchmarks.links.kept import append
 from benchmarks.links.lines import Line
+from benchmarks.links.series import found_of
 from benchmarks.links.sites.cases import Probed, SiteCase, SiteRun
 from benchmarks.links.sites.plans import SitePlan, lines_of, plan_seconds
 
 __all__ = ["MEASURED", "left_to_do", "run_plan", "summary"]
 
 SHOWING = ("command", "page", "pictures", "plans", "report", "seed", "series", "tables")
-USED = ("lines", "loopback", "payload", "places", "relaying")
+USED = ("accuracy", "asking", "lines", "loopback", "payload", "places", "relaying")
 MEASURED = (
     ":(top)streamlink",
     ":(top)benchmarks/links/sites",
@@ -29,6 +31,7 @@ MEASURED = (
 
 RunCase = Callable[[SiteCase, dict[str, Probed]], SiteRun]
 ProbeLines = Callable[[Mapping[str, Line], float], dict[str, Probed]]
+MeasureLine = Callable[[Line, float], Accuracy]
 
 
 class Counting(Protocol):
@@ -58,22 +61,24 @@ def run_plan(
     here: Counting,
     *,
     run_case: RunCase,
+    measure_line: MeasureLine,
     probe_lines: ProbeLines,
     tell: Callable[[str], object],
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Probe the lines of what is left, then run it, as far as the plan's time allows.
+    """Measure and probe the lines of what is left, then run it, as far as its time allows.
 
     A case that failed is left to the next invocation.
 
     Raises:
         OSError: a line cannot be had on this machine.
-        WorkerFailed: a probe failed: without it there are no settings.
+        WorkerFailed: a line could not be measured, or a probe failed: there are no settings then.
     """
     began_at = clock()
     to_do = left_to_do(plan, known, here)
     left = plan_seconds(to_do, plan) / 60
     tell(f"{len(to_do)} of {len(plan.cases) * plan.runs} runs to do, about {left:.0f} minutes")
+    accuracy: dict[tuple[Line, Line], dict[str, Accuracy]] = {}
     probed: dict[tuple[Line, Line], dict[str, Probed]] = {}
     failed: set[SiteCase] = set()
     for at, case in enumerate(to_do):
@@ -85,12 +90,25 @@ def run_plan(
             tell("  not run, the deadline comes first; run the command again")
             continue
         if (lines := (case.near, case.far)) not in probed:
+            accuracy[lines] = _measured(case, plan, measure_line, tell)
             probed[lines] = _probed(case, plan, probe_lines, tell)
         run = run_case(case, probed[lines])
+        run.accuracy = accuracy[lines]
         append(path, run)
         if run.error:
             failed.add(case)
         tell(f"  {summary(run)}")
+
+
+def _measured(
+    case: SiteCase, plan: SitePlan, measure_line: MeasureLine, tell: Callable[[str], object]
+) -> dict[str, Accuracy]:
+    accuracy: dict[str, Accuracy] = {}
+    for name, line in lines_of(case).items():
+        tell(f"the line of {name} itself: {line}")
+        accuracy[name] = measure_line(line, plan.accuracy_seconds)
+        tell(f"  {found_of(line, accuracy[name])}")
+    return accuracy
 
 
 def _probed(

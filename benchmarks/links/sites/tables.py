@@ -9,10 +9,11 @@ from statistics import median
 from benchmarks.links.failures import standing
 from benchmarks.links.sites import seed
 from benchmarks.links.sites.cases import CLIENTS, FAR, NEAR, SERVER, SiteCase, SiteRun
+from benchmarks.links.tables import FOUND_COLUMNS, found_row
 
-__all__ = ["JOB_COLUMNS", "ROUND_COLUMNS", "SETTING_COLUMNS", "TIME_COLUMNS", "SiteRow",
-           "failures", "job_rows", "round_rows", "rows_of", "setting_rows", "time_rows",
-           "way_seconds"]  # fmt: skip
+__all__ = ["JOB_COLUMNS", "LINE_COLUMNS", "ROUND_COLUMNS", "SETTING_COLUMNS", "TIME_COLUMNS",
+           "SiteRow", "failures", "job_rows", "line_rows", "round_rows", "rows_of",
+           "setting_rows", "time_rows", "way_seconds"]  # fmt: skip
 
 MIB, GB = 1 << 20, 10**9
 WAYS = tuple((client, direction) for client in CLIENTS for direction in ("down", "up"))
@@ -29,6 +30,7 @@ ROUND_COLUMNS = (
     "gathered", "encoding", "round", "round, s", *(f"{client} {way}, s" for client, way in WAYS),
     "wire, MB",
 )  # fmt: skip
+LINE_COLUMNS = ("client", *FOUND_COLUMNS)
 SETTING_COLUMNS = ("setting", "near", "far", "server", "the seed's")
 
 
@@ -90,6 +92,14 @@ def round_rows(rows: Sequence[SiteRow]) -> list[tuple[str, ...]]:
         (*row.head, str(number + 1), *_round_cells(row, number))
         for row in rows if row.good for number in range(row.case.rounds)
     ]  # fmt: skip
+
+
+def line_rows(runs: Sequence[SiteRun]) -> list[tuple[str, ...]]:
+    """Return what each client's line was found to be, the last time that it was measured."""
+    if not runs:
+        return []
+    case, accuracy = runs[-1].case, runs[-1].accuracy
+    return [(name, *found_row(case.line(name), accuracy.get(name))) for name in CLIENTS]
 
 
 def setting_rows(runs: Sequence[SiteRun]) -> list[tuple[str, ...]]:

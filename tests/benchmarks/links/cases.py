@@ -27,7 +27,7 @@ def run_of(case: Case | None = None, seconds: float = 2.0, **more: Any) -> Run:
         "startup_seconds": 1.0,
         "wire_bytes": 9 * MIB,
         "sides": sides,
-        "accuracy": Accuracy(0.02, 0.001, 99e6, 5.0),
+        "accuracy": Accuracy(0.02, 0.001, 99e6, 5.0, 98e6),
         "commit": "abc",
         "at": "2026-11-26T00:00:00+00:00",
         "machine": {"cores": 2, "cpu": "a cpu", "memory_bytes": 24 * 10**9},

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import streamlink
+from benchmarks.links.cases import Accuracy
 from benchmarks.links.failures import standing
 from benchmarks.links.lines import Line
 from benchmarks.links.sites import seed, weights
@@ -20,7 +21,14 @@ from benchmarks.links.sites.probing import settings_of
 from benchmarks.links.sites.report import read_sites, summary_of, text_of
 from benchmarks.links.sites.running import limit_seconds, thinned
 from benchmarks.links.sites.series import left_to_do, run_plan
-from benchmarks.links.sites.tables import TIME_COLUMNS, job_rows, rows_of, time_rows
+from benchmarks.links.sites.tables import (
+    LINE_COLUMNS,
+    TIME_COLUMNS,
+    job_rows,
+    line_rows,
+    rows_of,
+    time_rows,
+)
 from benchmarks.processes import Sample
 from streamlink.stores import SafetensorsStore
 from tests.benchmarks.links.site_runs import probed_of, site_case, site_run
@@ -44,7 +52,12 @@ class Series:
     failing: SiteCase | None = None
     stop_at: int = 1000
     done: list[SiteCase] = field(default_factory=list)
+    measured: list[str] = field(default_factory=list)
     probes: list[tuple[str, ...]] = field(default_factory=list)
+
+    def measure_line(self, line: Line, seconds: float) -> Accuracy:
+        self.measured.append(line.name)
+        return Accuracy(line.round_trip, 0.0, 1e6, seconds, 2e6)
 
     def probe_lines(self, lines: Mapping[str, Line], seconds: float) -> dict[str, Probed]:
         self.probes.append(tuple(line.name for line in lines.values()))
@@ -58,8 +71,8 @@ class Series:
 
     def go(self, plan: SitePlan, path: Path) -> list[SiteRun]:
         run_plan(plan, path, read_sites(path), Here(), run_case=self.run_case,
-                 probe_lines=self.probe_lines, tell=lambda text: None,
-                 clock=lambda: 0.0)  # fmt: skip
+                 measure_line=self.measure_line, probe_lines=self.probe_lines,
+                 tell=lambda text: None, clock=lambda: 0.0)  # fmt: skip
         return read_sites(path)
 
 
@@ -164,6 +177,16 @@ def test_the_lines_are_probed_once_and_their_runs_know_it(tmp_path: Path) -> Non
     runs = series.go(SitePlan((PLAIN, SPOOL)), tmp_path / "sites.jsonl")
     assert series.probes == [("100Mbit,4ms", "20Mbit,20ms")]
     assert all(set(run.probed) == set(CLIENTS) for run in runs)
+
+
+def test_each_line_is_measured_once_before_the_probe_and_shown(tmp_path: Path) -> None:
+    series = Series()
+    runs = series.go(SitePlan((PLAIN, SPOOL)), tmp_path / "sites.jsonl")
+    assert series.measured == ["100Mbit,4ms", "20Mbit,20ms"]
+    near, far = (dict(zip(LINE_COLUMNS, row, strict=True)) for row in line_rows(runs))
+    assert (near["client"], near["asked Mbit/s"], near["found ms"]) == (NEAR, "100", "4.00")
+    assert (far["found Mbit/s, up"], far["down"]) == ("1", "2")
+    assert "found Mbit/s, up" in text_of(runs)
 
 
 def test_an_interrupted_series_goes_on(tmp_path: Path) -> None:

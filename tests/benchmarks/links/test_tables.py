@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.links.tables import COLUMNS, LINE_COLUMNS, line_rows, rows_of, share_of
+from benchmarks.links.cases import Accuracy
+from benchmarks.links.lines import parse_line
+from benchmarks.links.tables import (
+    COLUMNS,
+    FOUND_COLUMNS,
+    LINE_COLUMNS,
+    found_row,
+    line_rows,
+    rows_of,
+    share_of,
+)
 from tests.benchmarks.links.cases import case_of, run_of
 
 RAW, OURS = case_of("raw socket", "100Mbit,50ms"), case_of(line="100Mbit,50ms")
@@ -40,10 +50,18 @@ def test_bytes_that_nobody_counted_are_not_shown_as_none() -> None:
 def test_each_line_is_shown_with_what_was_found_of_it() -> None:
     [cells] = line_rows([run_of(RAW), run_of(OURS)])
     found = dict(zip(LINE_COLUMNS, cells, strict=True))
-    assert (found["asked Mbit/s"], found["found Mbit/s"]) == ("100", "99")
+    assert found["asked Mbit/s"] == "100"
+    assert (found["found Mbit/s, up"], found["down"]) == ("99", "98")
     assert (found["asked ms"], found["found ms"]) == ("50", "20.00")
 
 
 def test_a_line_that_could_not_be_measured_says_so() -> None:
     [cells] = line_rows([run_of(OURS, accuracy=None)])
     assert "not measured" in cells
+
+
+def test_a_line_whose_directions_differ_shows_both_rates() -> None:
+    line = parse_line("up=20Mbit,down=100Mbit,30ms")
+    found = dict(zip(FOUND_COLUMNS, found_row(line, Accuracy(0.031, 0, 19e6, 1)), strict=True))
+    assert found["asked Mbit/s"] == "20 up, 100 down"
+    assert (found["found Mbit/s, up"], found["down"]) == ("19", "not measured")
