@@ -222,7 +222,7 @@ def _accuracy(
 
 
 def found_of(line: Line, found: Accuracy) -> str:
-    """Return one line of what a raw socket found of a line."""
+    """Return as one line of text what a raw socket measured on ``line``."""
     trip = f"{found.round_trip * 1e3:.2f} ms of {line.round_trip * 1e3:g}"
     words = [f"round trip {trip}"]
     for name, way, rate in zip(("up", "down"), line.ways, (found.rate, found.down_rate),

@@ -1,8 +1,8 @@
 """One direction of a long line: when a packet arrives at the other end, or that it never does.
 
 ``Line`` is what a program asks for where both directions are alike, ``Long`` what all emulated
-lines have, ``Bottleneck`` the state of one direction. It has no devices,
-and its time comes in from outside; ``forwarder.py`` has both.
+lines have, ``Bottleneck`` the state of one direction. It has no devices, and its time comes in from
+outside; ``forwarder.py`` has both.
 """
 
 from __future__ import annotations
@@ -42,8 +42,11 @@ class Long(Protocol):
 
 
 def queue_bytes(rate: float, line: Long) -> int:
-    """Return what waits at most in a direction of so many bits per second: one bandwidth-delay
-    product (bytes)."""
+    """Return the limit of a direction's queue: one bandwidth-delay product (bytes).
+
+    Args:
+        rate: of that direction (bits per second). line: which one.
+    """
     return max(int(rate / 8 * line.round_trip), MIN_QUEUE_PACKETS * line.mtu)
 
 
@@ -80,7 +83,7 @@ class Line:
 
     @property
     def queue_bytes(self) -> int:
-        """What waits at most in one direction (bytes)."""
+        """The limit of the queue in each direction (bytes)."""
         return queue_bytes(self.rate, self)
 
     @property
@@ -119,7 +122,7 @@ class Counts:
 
 
 class Bottleneck:
-    """The state of one direction: a queue that drops at its tail, a rate, then delay and losses.
+    """The state of one direction: a tail-drop queue, a rate, then delay, jitter and losses.
 
     Which packets are lost depends on the seed and on how many entered before, never on time. A lost
     packet has used the line: it is lost behind the queue. While the line stands still, packets
@@ -127,7 +130,7 @@ class Bottleneck:
 
     Args:
         line: which one.
-        direction: 0 is up, and 1 down; both of a line do not lose the same packets.
+        direction: 0 is up, 1 is down; each has random numbers of its own.
         began_at: when it was stood up; stalls are counted from then.
 
     Raises:
