@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from benchmarks import http2, tcp_messages
-from benchmarks.http2 import Message, Span, SpanReader
+from benchmarks.http2 import FrameLike, Message, Span, SpanReader
 from benchmarks.pipes import Direction
 
 __all__ = ["GRPC", "IN_MESSAGES", "OUTCOMES", "TCP", "Hit", "OneByOne", "Outcome", "Place", "Wire"]
@@ -211,6 +211,7 @@ class OneByOne:
         self._flight: Hit | None = None
         self._with_chunks = set[int]()
         self._ended = set[tuple[int, int]]()  # calls, by connection and stream
+        self._begun = set[tuple[int, int]]()  # those that have brought nothing yet
         self._calls = self._connections = self._wait_for_calls = 0
         self._calm_until = 0.0
 
@@ -266,7 +267,8 @@ class OneByOne:
         frame, message, hit = span.frame, span.message, self._flight
         is_call_over = False
         if span.kind == "header" and frame.is_known:
-            self._calls += frame.begins_call and direction == "up"
+            if direction == "up":
+                self._count(connection, frame)
             is_call_over = frame.name == "RST_STREAM" or (
                 frame.begins_call and direction == "down" and frame.ends_stream
             )
@@ -282,6 +284,18 @@ class OneByOne:
         if span.kind == "message" and message is not None and message.is_whole:
             hit.moved[direction] += is_its
             hit.is_repaired |= hit.is_answered_by(connection, direction, message)
+
+    def _count(self, connection: int, frame: FrameLike) -> None:
+        """Count a call that a client has begun, but not one that posts a message of a session."""
+        call = connection, frame.stream
+        if frame.begins_call and frame.name == "HEADERS":
+            self._begun.add(call)
+        elif frame.begins_call:
+            self._calls += 1
+        elif frame.name == "DATA" and call in self._begun:
+            # A post is over with its first message, and a session has many.
+            self._begun.remove(call)
+            self._calls += not frame.ends_stream
 
     def _judge(self, hit: Hit, now: float) -> Outcome | None:
         """Return what came of a flip; None: not known yet."""

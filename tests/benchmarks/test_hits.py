@@ -55,8 +55,8 @@ class Line:
         self.flipped = 0
         self.up(PREFACE, connection=1)
         self.up(PREFACE)
-        self.up(frame(HEADERS, 1), connection=1)
-        self.up(frame(HEADERS, 1))
+        for connection in (1, 2):
+            self.up(frame(HEADERS, 1) + message(1, b"hello"), connection)
         self.down(frame(HEADERS, 1))
         self.now = 0.0
 
@@ -154,10 +154,23 @@ def test_a_flip_outside_messages_is_broken_when_a_call_is_made_anew() -> None:
     line.up(message(1, b"an ack"))
     line.down(frame(HEADERS, 1, flags=END_STREAM))
     assert line.after(1.0) == []
-    line.up(frame(HEADERS, 3))
+    line.up(frame(HEADERS, 3) + message(3, b"hello"))
     assert line.after(0.0) == ["broken"]
     assert line.tap.hits[0].label == "header of DATA"
     assert not line.tap.hits[0].is_in_message
+
+
+def test_a_post_is_no_call_that_was_made_anew() -> None:
+    line = Line("up", "frame header")
+    line.up(message(1, b"an ack"))
+    post = bytearray(message(3, b"a request"))
+    post[4] |= END_STREAM
+    line.up(frame(HEADERS, 3))
+    assert line.after(0.0) == []
+    line.up(bytes(post))
+    assert line.after(0.0) == []
+    line.up(frame(HEADERS, 5) + message(5, b"hello"))
+    assert line.after(0.0) == ["broken"]
 
 
 @pytest.mark.parametrize(
