@@ -33,6 +33,7 @@ __all__ = ["SETTINGS", "Found", "flip", "run"]
 
 KIB, MB = 1 << 10, 10**6
 FLIPS, QUICK_FLIPS, SEED = 1000, 20, 1
+RETRY_SECONDS = 60.0
 LAYOUT, QUICK = Layout(16, 4 * MB), Layout(4, 2 * MB)
 # A data connection carries little but chunks except where a model begins or ends, and every kind of
 # message is to be hit: so models are short there, and many.
@@ -144,7 +145,13 @@ def flip(flips: int, layout: Layout, seed: int, carrier: str = "grpc") -> Found:
         flipping = OneByOne(random.Random(seed), heard.lines, flips, wire=wire)
         while not flipping.is_done:
             model = layout.model(store.models + 1.0)
-            passed.append(pass_model(model, store, SETTINGS, tap=flipping, carrier=carrier))
+            # With retries, as ``send`` has them by default: what hits the first bytes of a
+            # connection, before there is a session, leaves nothing that could resume.
+            passed.append(
+                pass_model(
+                    model, store, SETTINGS, tap=flipping, carrier=carrier, retry=RETRY_SECONDS
+                )
+            )
             flipping.end_line()
     return Found(
         hits=tuple(flipping.hits),

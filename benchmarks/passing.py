@@ -49,8 +49,9 @@ def pass_model(
     begin: Callable[[Relay], object] = lambda relay: None,
     tap: Tap = NO_TAP,
     carrier: str = "grpc",
+    retry: float = 0.0,
 ) -> Passed:
-    """Send ``model`` over a line, in one attempt; ``begin`` is called with the line before.
+    """Send ``model`` over a line; ``begin`` is called with the line before.
 
     Args:
         model: is sent.
@@ -61,6 +62,7 @@ def pass_model(
         tap: sees what passes on it, and may change it.
         carrier: of the model. With another than gRPC the line is that of its connections alone, and
             sessions have one of their own.
+        retry: see ``streamlink.send``; 0: in one attempt.
 
     Raises:
         StreamlinkError: the transfer failed.
@@ -69,7 +71,14 @@ def pass_model(
         for _ in range(_ATTEMPTS):
             with suppress(AddressInUse):
                 return _pass_apart(
-                    model, into, config, link=link, begin=begin, tap=tap, carrier=carrier
+                    model,
+                    into,
+                    config,
+                    link=link,
+                    begin=begin,
+                    tap=tap,
+                    carrier=carrier,
+                    retry=retry,
                 )
         raise AddressInUse(f"{_ATTEMPTS} ports in turn were free on one address alone")
     port: Future[int] = Future()
@@ -85,7 +94,7 @@ def pass_model(
         with Relay("127.0.0.1", _known(port, receiving), up=link, down=link, tap=tap) as relay:
             begin(relay)
             since = time.monotonic()
-            sent = streamlink.send(model, f"127.0.0.1:{relay.port}", config=config, retry=0)
+            sent = streamlink.send(model, f"127.0.0.1:{relay.port}", config=config, retry=retry)
             seconds = time.monotonic() - since
             received = receiving.result()
             return Passed(sent, received, relay.counts, seconds)
@@ -100,6 +109,7 @@ def _pass_apart(
     begin: Callable[[Relay], object],
     tap: Tap,
     carrier: str,
+    retry: float,
 ) -> Passed:
     """Do as ``pass_model``, with one line for sessions and one for the data port.
 
@@ -128,7 +138,8 @@ def _pass_apart(
         with Relay("127.0.0.1", _known(port, receiving), listen=("127.0.0.2", 0)) as sessions:
             begin(line)
             since = time.monotonic()
-            sent = streamlink.send(model, f"127.0.0.2:{sessions.port}", config=config, retry=0)
+            to = f"127.0.0.2:{sessions.port}"
+            sent = streamlink.send(model, to, config=config, retry=retry)
             seconds = time.monotonic() - since
             received = receiving.result()
             return Passed(sent, received, line.counts, seconds)
