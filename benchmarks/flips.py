@@ -145,8 +145,8 @@ def flip(flips: int, layout: Layout, seed: int, carrier: str = "grpc") -> Found:
         flipping = OneByOne(random.Random(seed), heard.lines, flips, wire=wire)
         while not flipping.is_done:
             model = layout.model(store.models + 1.0)
-            # With retries, as ``send`` has them by default: what hits the first bytes of a
-            # connection, before there is a session, leaves nothing that could resume.
+            # With retries, which ``send`` has by default: a flip in the first bytes of a
+            # connection comes before the session, so there is nothing to resume.
             passed.append(
                 pass_model(
                     model, store, SETTINGS, tap=flipping, carrier=carrier, retry=RETRY_SECONDS

@@ -211,7 +211,7 @@ class OneByOne:
         self._flight: Hit | None = None
         self._with_chunks = set[int]()
         self._ended = set[tuple[int, int]]()  # calls, by connection and stream
-        self._begun = set[tuple[int, int]]()  # those that have brought nothing yet
+        self._begun = set[tuple[int, int]]()  # opened, and without a message yet
         self._calls = self._connections = self._wait_for_calls = 0
         self._calm_until = 0.0
 
@@ -286,14 +286,14 @@ class OneByOne:
             hit.is_repaired |= hit.is_answered_by(connection, direction, message)
 
     def _count(self, connection: int, frame: FrameLike) -> None:
-        """Count a call that a client has begun, but not one that posts a message of a session."""
+        """Count the calls that clients open, except posts: calls with a single session message."""
         call = connection, frame.stream
         if frame.begins_call and frame.name == "HEADERS":
             self._begun.add(call)
         elif frame.begins_call:
             self._calls += 1
         elif frame.name == "DATA" and call in self._begun:
-            # A post is over with its first message, and a session has many.
+            # The first message of a post is also its last. A session sends many of them.
             self._begun.remove(call)
             self._calls += not frame.ends_stream
 
@@ -353,7 +353,7 @@ def _places(span: Span) -> Iterator[tuple[Place, int, int]]:
     elif span.kind == "header":
         yield "frame header", span.start, span.stop
     elif span.frame.name == "GOAWAY":
-        # Not hit: a client of grpcio 1.85.3 aborts its process at an error code that is none.
+        # Not hit: grpcio 1.85.3 aborts the client's process at an undefined error code.
         return
     elif span.kind != "message" or message is None:
         yield "frame", span.start, span.stop

@@ -42,7 +42,7 @@ class Long(Protocol):
 
 
 def queue_bytes(rate: float, line: Long) -> int:
-    """Return the limit of a direction's queue: one bandwidth-delay product (bytes).
+    """Return the limit of one direction's queue: its bandwidth-delay product (bytes).
 
     Args:
         rate: of that direction (bits per second). line: which one.

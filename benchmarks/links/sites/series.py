@@ -66,7 +66,7 @@ def run_plan(
     tell: Callable[[str], object],
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Measure and probe the lines of the cases that are left, then run these while time allows.
+    """Measure and probe the lines of the remaining cases, then run these while time allows.
 
     A case that failed is left to the next invocation.
 
