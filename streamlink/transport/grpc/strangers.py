@@ -153,7 +153,7 @@ class Strangers:
         gone = self._compare(files)
         # A connection that was cut does not count: gRPC closes it, if not always at once.
         strangers = [item for item in self._found.items() if item[1].is_stranger]
-        victims = self._victims(strangers, files)
+        victims = self._still_silent(self._victims(strangers, files))
         for name in victims:
             self._found[name].is_cut = _cut(files[name], name)
         if self._has_tls:
@@ -214,6 +214,11 @@ class Strangers:
         ranked = sorted(strangers, key=lambda pair: _rank(pair[1], files[pair[0]], pair[0]))
         surplus = len(strangers) - self._most // 4
         return [*{*late, *(name for name, _ in ranked[:surplus])}]
+
+    def _still_silent(self, victims: Iterable[str]) -> list[str]:
+        """Return those that have called nobody since the look began: some were let in meanwhile."""
+        with self._lock:
+            return [name for name in victims if self._found[name].address not in self._called]
 
     def _report(self, strangers: int, cut: int) -> None:
         if cut:

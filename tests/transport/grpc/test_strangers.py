@@ -148,6 +148,31 @@ def test_what_was_cut_and_is_not_closed_yet_takes_nobodys_place() -> None:
             newcomer.recv(1)
 
 
+def test_who_is_let_in_while_a_look_lasts_is_not_cut() -> None:
+    calls, is_watched = threading.local(), threading.Event()
+    with ExitStack() as stack:
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        lines = [stack.enter_context(connected(listening.getsockname()[1])) for _ in range(MOST)]
+
+        def clock() -> float:
+            calls.count = getattr(calls, "count", 0) + is_watched.is_set()
+            if calls.count == 2:  # of this thread's first look, which has begun
+                for line in lines:
+                    host, port = line.getsockname()
+                    strangers.vouch(f"ipv4:{host}:{port}")
+            return time.monotonic()
+
+        for _ in lines:
+            stack.enter_context(listening.accept()[0])
+        strangers = stack.enter_context(watching(listening, clock))
+        is_watched.set()
+        strangers.look()
+        for line in lines:
+            line.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                line.recv(1)
+
+
 def test_neither_a_handshake_nor_a_call_waits_for_a_look() -> None:
     looking, over = threading.Event(), threading.Event()
     waited = []
