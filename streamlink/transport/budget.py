@@ -21,6 +21,7 @@ _DATA_CONNECTIONS_PER_CLIENT = 2  # a model that comes and one that goes, each o
 _DATA_STRANGERS = 64  # connections to a data port that have proven nothing, at most
 _OF_GRPC = 16  # what it opens for itself when it begins to listen
 _FEWEST_STRANGERS = 16
+_CLIENTS_PER_STRANGER = 4  # where a line was cut, all clients come back, in as many waves
 _WITHOUT_MEMORY = GrpcConfig().max_clients
 
 # A store has a descriptor for each of its shards, so large models take more than the fewest.
@@ -53,10 +54,12 @@ def budget_for(config: LinkConfig) -> Budget:
     known = clients * _CONNECTIONS_PER_CLIENT
     data = clients * _data_connections(config)
     room = limit - used - known - data
-    # Files come first: strangers get what is left, and only their fewest where nothing is.
+    # Files come first: strangers get what is left. But with too few of them the clients would push
+    # each other out whenever they all come back at once, for ever.
     left = room - _FILES - clients * _FILES_PER_CLIENT - _data_strangers(config)
-    strangers = min(config.limits.max_unknown_connections, max(_FEWEST_STRANGERS, left))
     fewest = _FEWEST_FILES + clients * _FEWEST_FILES_PER_CLIENT
+    at_least = max(_FEWEST_STRANGERS, min(clients // _CLIENTS_PER_STRANGER, room - fewest))
+    strangers = min(config.limits.max_unknown_connections, max(at_least, left))
     if room - strangers < fewest:
         needed = used + known + data + strangers + fewest
         raise TooFewDescriptors(

@@ -50,6 +50,20 @@ print(found.strangers, {files} - found.connections)
     assert left >= 32 + 4 * clients
 
 
+def test_a_crowd_has_room_to_come_back_in_where_its_files_would_take_everything() -> None:
+    said = run_with_few_files(
+        ASK
+        + """
+found = budget_for(config(400))
+print(found.strangers, 6144 - found.connections - 2 * 400)
+""",
+        soft=6144,
+    )
+    strangers, left = map(int, said.split())
+    assert strangers == 400 // 4
+    assert left >= 32 + 4 * 400
+
+
 def test_connections_to_the_data_port_are_counted_where_there_is_one() -> None:
     said = run_with_few_files(
         ASK
