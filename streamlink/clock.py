@@ -24,7 +24,6 @@ __all__ = [
     "Clock",
     "RunningClock",
     "running_time",
-    "start_timer",
 ]
 
 READ_SECONDS = 0.2
@@ -145,15 +144,3 @@ class RunningClock:
 
 running_time = RunningClock()
 """This process's own."""
-
-
-def start_timer(clock: Clock, seconds: float, action: Callable[[], object]) -> threading.Timer:
-    """Call ``action`` after ``seconds``, in a thread of its own, unless it is cancelled before.
-
-    Infinity is the most that Python can wait, some 290 years.
-    """
-    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), action)
-    timer.finished = clock.event()
-    timer.daemon = True
-    timer.start()
-    return timer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 
 import pytest
@@ -13,10 +12,7 @@ from streamlink.clock import (
     PAUSE_SECONDS,
     READ_SECONDS,
     RunningClock,
-    running_time,
-    start_timer,
 )
-from tests.support.virtual_clock import VirtualClock
 
 
 class Time:
@@ -141,23 +137,3 @@ def test_a_pause_ends_with_the_event() -> None:
     event = threading.Event()
     event.set()
     assert RunningClock(Time()).wait(event, 60.0)
-
-
-def test_a_timer_acts_once_its_time_has_come_unless_it_was_cancelled() -> None:
-    acted: list[tuple[str, float]] = []
-    with VirtualClock(0.0).running() as clock:
-        start_timer(clock, 5.0, lambda: acted.append(("first", clock())))
-        late = start_timer(clock, 7.0, lambda: acted.append(("late", clock())))
-        clock.wait(clock.event(), 6.0)
-        late.cancel()
-        clock.join(late)
-        assert clock() == 6.0
-    assert acted == [("first", 5.0)]
-
-
-def test_a_timer_without_an_end_waits_until_it_is_cancelled() -> None:
-    acted: list[str] = []
-    timer = start_timer(running_time, math.inf, lambda: acted.append("late"))
-    timer.cancel()
-    timer.join(60.0)
-    assert (timer.is_alive(), acted) == (False, [])

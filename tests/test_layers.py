@@ -30,13 +30,13 @@ MAY_IMPORT = {
     "transport": frozenset(
         {
             *("protocol", "config", "errors", "extent", "blocks"),
-            *("clock", "cancel", "descriptors"),
+            *("clock", "timers", "cancel", "descriptors"),
         }
     ),
     "link": frozenset(
         {
             *("transport", "protocol", "encodings", "stores", "model", "config"),
-            *("errors", "extent", "clock", "cancel", "closing"),
+            *("errors", "extent", "clock", "timers", "cancel", "closing"),
         }
     ),
     "filters": frozenset({"link", "model"}),
@@ -49,7 +49,7 @@ MAY_IMPORT = {
     "objects": frozenset(
         {
             *("link", "stores", "model", "config", "errors"),
-            *("extent", "clock", "cancel", "closing", "descriptors"),
+            *("extent", "clock", "timers", "cancel", "closing", "descriptors"),
         }
     ),
     "executors": frozenset(
@@ -76,6 +76,7 @@ MAY_IMPORT = {
     "cancel": frozenset({"errors", "clock"}),
     "certs": frozenset({"errors"}),
     "clock": frozenset[str](),
+    "timers": frozenset({"clock"}),
     "closing": frozenset[str](),
     "copying": frozenset({"link", "stores", "model", "config", "errors", "cancel"}),
     "descriptors": frozenset[str](),

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from streamlink.cancel import CancelToken
-from streamlink.clock import Clock, start_timer
+from streamlink.clock import Clock
 from streamlink.errors import (
     AbortCode,
     Cancelled,
@@ -41,6 +41,7 @@ from streamlink.link.transfer import Receipt, abort_reason
 from streamlink.model.interfaces import ModelSink, ModelSource
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import Reply
+from streamlink.timers import Timer, start_timer
 from streamlink.transport.session import PendingReply, Session
 
 __all__ = ["Exchange", "ExchangeProgress", "ExchangeResult", "Opened", "Phase", "SinkForSpec"]
@@ -130,7 +131,7 @@ class Exchange(LoopFuture[ExchangeResult]):
         self._is_done = clock.event()
         # Not by the loop where this one may run: a thread that waits may be that loop's.
         Future.add_done_callback(self, lambda _: self._is_done.set())
-        self._timer: threading.Timer | None = None
+        self._timer: Timer | None = None
         if timeout is not None:  # a short one may be over before it is noted
             self._timer = start_timer(clock, timeout, self._time_out)
 

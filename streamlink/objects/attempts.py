@@ -8,10 +8,11 @@ from contextlib import ExitStack
 from typing import TypeVar
 
 from streamlink.cancel import CancelToken
-from streamlink.clock import Clock, start_timer
+from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.errors import CommunicationTimeout, StreamlinkError
 from streamlink.link.passing import is_passing
+from streamlink.timers import start_timer
 
 __all__ = ["Attempts"]
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Protocol
 
-from streamlink.clock import start_timer
 from streamlink.protocol.frames import Frame
 from streamlink.protocol.session import SessionMachine
+from streamlink.timers import start_timer
 from streamlink.transport.carriers import ServerCall
 from streamlink.transport.pump import Pump
 from streamlink.transport.server_calls import LAST_WORDS_SECONDS, end_call

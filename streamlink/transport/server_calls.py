@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from streamlink.clock import Clock, start_timer
+from streamlink.clock import Clock
 from streamlink.errors import RemoteProtocolError, StreamlinkError, TransportClosed
 from streamlink.protocol.frames import Frame
+from streamlink.timers import start_timer
 from streamlink.transport.carriers import ServerCall
 from streamlink.transport.framing import DamagedFrame
 from streamlink.transport.pump import Pump

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from streamlink.cancel import CancelToken
-from streamlink.clock import Clock, start_timer
+from streamlink.clock import Clock
 from streamlink.config import LinkConfig, RoundConfig
 from streamlink.executors.executor import Executor, serve
 from streamlink.executors.streaming import StreamingExecutor
@@ -28,6 +28,7 @@ from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.report import RoundReport
 from streamlink.stores.memory import MemoryStore
+from streamlink.timers import start_timer
 from streamlink.transport.carriers import CallEnd, ClientCall, Readiness
 from streamlink.transport.connect import carriers_to
 from streamlink.transport.dialer import Carriers, Dialer

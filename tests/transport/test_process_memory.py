@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from streamlink.clock import running_time, start_timer
+from streamlink.clock import running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, ConnectFailed, StreamAborted
 from streamlink.link.client import ClientLink
 from streamlink.link.server import Server
 from streamlink.protocol.memory_budget import Need
 from streamlink.testing import memory_address
+from streamlink.timers import start_timer
 from streamlink.transport.process_memory import Seat, Share, open_memory
 from tests.support.peers import SMALL, STREAM, WAIT
 from tests.support.virtual_clock import VirtualClock
