@@ -9,25 +9,38 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
 from streamlink.clock import Clock
+from streamlink.timers import start_timer
 
-__all__ = ["Serial", "Workers"]
+__all__ = ["QUICK", "STUCK_SECONDS", "Serial", "Workers"]
 
 logger = logging.getLogger("streamlink.transport")
 
 T = TypeVar("T")
+
+QUICK = 8
+"""Threads that work at the same time, as long as none of them waits for long (count)."""
+
+STUCK_SECONDS = 0.1
+"""What waits while none of them has taken anything for so long gets one thread more (seconds)."""
 
 _IDLE_THREADS = 4  # that wait for the next work: to start one costs more than most work does
 _IDLE_SECONDS = 2.0
 
 
 class Workers(Executor):
-    """Runs each call in a daemon thread, at most ``most`` at the same time; others wait.
+    """Runs calls in daemon threads: ``QUICK`` at the same time, and more where those are stuck.
+
+    Most calls of a server are short, and a thousand may come at once: a thread for each would be
+    a thousand threads that wait for the interpreter. But some wait, such as for a slow client, and
+    no call must wait for those. So a call that will last says that (``aside``), and where none has
+    been taken for a moment, another thread takes the next.
 
     Python joins the threads of a ``ThreadPoolExecutor`` at exit, before anything else can end their
     calls: a server that was not closed would keep its process for ever. And from then on that
@@ -35,15 +48,21 @@ class Workers(Executor):
 
     One thread stays until the end, once there was one. So what is submitted is done, if later, also
     where the system has no other, as none has while Python exits.
+
+    Args:
+        most: threads in all (count).
+        name: of the threads.
+        clock: what its waits go by.
     """
 
     def __init__(self, most: int, name: str, clock: Clock) -> None:
-        self._most, self._name = most, name
+        self._most, self._name, self._clock = most, name, clock
         self._lock = threading.Lock()
         self._has_work = clock.condition(self._lock)
         self._waiting: deque[Callable[[], None]] = deque()
-        self._threads = self._idle = 0
-        self._is_shut = self._is_retired = False
+        self._threads = self._idle = self._aside = 0
+        self._taken_at = clock()
+        self._is_watched = self._is_shut = self._is_retired = False
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Run ``fn`` now, or once another call has ended.
@@ -56,18 +75,32 @@ class Workers(Executor):
         with self._lock:
             if self._is_shut:
                 raise RuntimeError("this server has stopped")
-            # Each idle thread takes one; what waits for them already is not theirs to take again.
-            has_thread = len(self._waiting) < self._idle or self._threads >= self._most
             self._waiting.append(work)
             try:
-                if not has_thread:
-                    self._begin()
+                self._have_it_done()
             except RuntimeError:
                 if not self._threads:
                     self._waiting.pop()
                     raise
             self._has_work.notify()
         return done
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Let the others go on as if this thread were none of them: its call lasts.
+
+        To be entered by the call itself.
+        """
+        with self._lock:
+            self._aside += 1
+            if self._waiting:
+                with suppress(RuntimeError):
+                    self._have_it_done()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._aside -= 1
 
     def start(self) -> None:
         """Start the thread that stays.
@@ -90,6 +123,30 @@ class Workers(Executor):
             self._is_shut = True
             self._waiting.clear()
             self._has_work.notify_all()
+
+    def _have_it_done(self) -> None:
+        """See that a thread takes what waits; with the lock. Raises ``RuntimeError``."""
+        # Each idle thread takes one; what waits for them already is not theirs to take again.
+        if len(self._waiting) <= self._idle or self._threads >= self._most:
+            return
+        if self._threads - self._aside < QUICK:
+            self._begin()
+        elif not self._is_watched:
+            start_timer(self._clock, STUCK_SECONDS, self._look_if_stuck)
+            self._is_watched = True
+
+    def _look_if_stuck(self) -> None:
+        with self._lock:
+            self._is_watched = False
+            if len(self._waiting) <= self._idle or self._threads >= self._most:
+                return
+            if self._clock() - self._taken_at >= STUCK_SECONDS:
+                with suppress(RuntimeError):  # the next look tries again
+                    self._begin()
+                    self._taken_at = self._clock()
+            with suppress(RuntimeError):  # without a timer the next call looks again
+                self._is_watched = True
+                start_timer(self._clock, STUCK_SECONDS, self._look_if_stuck)
 
     def _begin(self) -> None:
         # Under the lock: where the start fails, nothing is counted.
@@ -114,7 +171,10 @@ class Workers(Executor):
             self._has_work.wait_for(lambda: self._waiting or self._is_shut, _IDLE_SECONDS)
             self._has_work.wait_for(lambda: self._waiting or not self._is_last)
             self._idle -= 1
-        return self._waiting.popleft() if self._waiting else None
+        if not self._waiting:
+            return None
+        self._taken_at = self._clock()
+        return self._waiting.popleft()
 
     @property
     def _is_last(self) -> bool:

@@ -8,9 +8,10 @@ import weakref
 import pytest
 
 from streamlink.clock import running_time
-from streamlink.transport.workers import Serial, Workers
+from streamlink.transport.workers import QUICK, STUCK_SECONDS, Serial, Workers
 from tests.support.peers import WAIT, until
 from tests.support.scarce import no_threads
+from tests.support.virtual_clock import VirtualClock
 
 
 def test_a_call_runs_in_a_daemon_and_its_outcome_is_a_future() -> None:
@@ -38,6 +39,66 @@ def test_more_calls_than_threads_wait_for_their_turn() -> None:
     may_end.set()
     assert [each.result(WAIT) for each in calls] == [0, 1, 2, 3, 4]
     assert workers.submit(int).result(WAIT) == 0  # a place that became free is not lost
+
+
+def test_many_short_calls_have_a_few_threads() -> None:
+    workers, may_end = Workers(999, "short-calls", running_time), threading.Event()
+    calls = [workers.submit(may_end.wait, WAIT) for _ in range(50)]
+    until(lambda: sum(each.running() for each in calls) >= QUICK)
+    may_end.set()
+    assert all(each.result(WAIT) for each in calls)
+    seen = {workers.submit(threading.get_ident).result(WAIT) for _ in range(200)}
+    assert len(seen) <= QUICK + 1
+
+
+def test_where_calls_are_stuck_others_are_taken_after_a_moment_each() -> None:
+    with VirtualClock(0.0).running() as clock:
+        workers, may_end = Workers(999, "stuck", clock), clock.event()
+        stuck = [workers.submit(may_end.wait) for _ in range(QUICK + 2)]
+        looks = workers.submit(clock)
+        clock.wait(clock.event(), 60.0)
+        assert looks.result(0) == pytest.approx(3 * STUCK_SECONDS)
+        may_end.set()
+        clock.wait(clock.event(), 60.0)
+        assert all(each.result(0) for each in stuck)
+        workers.shutdown()
+
+
+def test_a_call_that_lasts_and_says_so_takes_nobodys_place() -> None:
+    workers, may_end = Workers(999, "lasting", VirtualClock(0.0)), threading.Event()
+
+    def last() -> bool:
+        with workers.aside():
+            return may_end.wait(WAIT)
+
+    lasting = [workers.submit(last) for _ in range(3 * QUICK)]
+    until(lambda: all(each.running() for each in lasting))  # no time passes: nobody was stuck
+    assert workers.submit(int).result(WAIT) == 0
+    may_end.set()
+    assert all(each.result(WAIT) for each in lasting)
+    workers.shutdown()
+
+
+def test_a_call_that_waits_is_taken_when_one_that_runs_turns_out_to_last() -> None:
+    workers, lasts, may_end = (
+        Workers(999, "turns", VirtualClock(0.0)),
+        threading.Event(),
+        threading.Event(),
+    )
+
+    def turn() -> bool:
+        assert lasts.wait(WAIT)
+        with workers.aside():
+            return may_end.wait(WAIT)
+
+    first = workers.submit(turn)
+    busy = [workers.submit(may_end.wait, WAIT) for _ in range(QUICK - 1)]
+    waits = workers.submit(int)
+    lasts.set()
+    assert waits.result(WAIT) == 0
+    may_end.set()
+    assert all(each.result(WAIT) for each in (first, *busy))
+    workers.shutdown()
 
 
 def test_none_is_taken_after_the_end_and_those_that_wait_are_dropped() -> None:

@@ -149,12 +149,13 @@ class GrpcListener:
 
     def _handlers(self) -> Any:
         methods = {
-            "Session": self._handler(self._hub.session_call),
+            "Session": self._handler(self._lasting(self._hub.session_call)),
             "Say": self._handler(self._say),
-            "Transfer": self._handler(self._hub.transfer_call),
+            "Transfer": self._handler(self._lasting(self._hub.transfer_call)),
         }
         ours = grpc.method_handlers_generic_handler(SERVICE, methods)
-        check = {"Check": self._handler(self._check)}
+        # It waits for a message of a client that nobody knows.
+        check = {"Check": self._handler(self._lasting(self._check))}
         return (
             _PostedSessions(self._posted_handler()),
             ours,
@@ -200,6 +201,15 @@ class GrpcListener:
             return serve(_GrpcCall(requests, context, self.strangers))
 
         return grpc.stream_stream_rpc_method_handler(answer)
+
+    def _lasting(self, serve: _Serve) -> _Serve:
+        """Have others take up calls while ``serve`` waits for its client, as it mostly does."""
+
+        def answer(call: _GrpcCall) -> Iterator[bytes]:
+            with self._pool.aside():
+                yield from serve(call)
+
+        return answer
 
     def _check(self, call: _GrpcCall) -> Iterator[bytes]:
         """Say whether this server admits clients. One that is full does: its clients come back."""
