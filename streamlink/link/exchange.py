@@ -32,6 +32,7 @@ from streamlink.errors import (
 )
 from streamlink.link.facts import OMITS, own, parse_metrics
 from streamlink.link.loop_future import LoopFuture
+from streamlink.link.receive_beside import ReceiveBeside
 from streamlink.link.receive_model import receive_model
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_model import send_model
@@ -225,20 +226,17 @@ class Exchange(LoopFuture[ExchangeResult]):
         opened.pending.add_done_callback(self._replied)
         # Both ways at once: a client may answer while it still receives. If nobody read its answer
         # meanwhile, it would stop reading at the end of its credit, and both ends would wait.
-        receiving = self._start_receiving(opened) if opened.outgoing is not None else None
+        receiving = self._receiving(opened)
         try:
             sent = self._send(opened)
-            received = self._receive(opened) if receiving is None else None
+            received = receiving.receipt()
         except BaseException as error:
             self._stop(error, abort_reason(error))
             raise
         finally:
-            if receiving is not None:
-                # Also after a failure, which has ended the stream: nobody may write to the sink
-                # once the exchange is over.
-                self._clock.join(receiving.thread)
-        if receiving is not None:
-            received = receiving.receipt()
+            # Also after a failure, which has ended the stream: nobody may write to the sink once
+            # the exchange is over.
+            receiving.give_up()
         return self._result_of(opened, self._reply(opened, received), sent, received)
 
     def _send(self, opened: Opened) -> Receipt | None:
@@ -254,7 +252,7 @@ class Exchange(LoopFuture[ExchangeResult]):
         opened.session.request_complete(opened.pending)
         return receipt
 
-    def _start_receiving(self, opened: Opened) -> _Receiving:
+    def _receiving(self, opened: Opened) -> ReceiveBeside:
         def receive() -> Receipt | None:
             try:
                 return self._receive(opened)
@@ -262,7 +260,8 @@ class Exchange(LoopFuture[ExchangeResult]):
                 self._stop(error, abort_reason(error))
                 raise
 
-        return _Receiving(receive, f"receive-{self.peer_name}")
+        beside = opened.incoming if opened.outgoing is not None else None
+        return ReceiveBeside(beside, receive, f"receive-{self.peer_name}", self._clock)
 
     def _receive(self, opened: Opened) -> Receipt | None:
         if opened.incoming is None:
@@ -460,25 +459,3 @@ class _OutOfTime(StreamlinkError):
     """The exchange's own ``timeout``."""
 
     code = AbortCode.COMMUNICATION_TIMEOUT
-
-
-class _Receiving:
-    """A receive in a thread of its own, and how it went."""
-
-    def __init__(self, receive: Callable[[], Receipt | None], name: str) -> None:
-        self._receive = receive
-        self._outcome: Receipt | BaseException | None = None
-        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self.thread.start()
-
-    def receipt(self) -> Receipt | None:
-        """Return what ``receive`` has returned, or raise what it raised; its thread has ended."""
-        if isinstance(self._outcome, BaseException):
-            raise self._outcome
-        return self._outcome
-
-    def _run(self) -> None:
-        try:
-            self._outcome = self._receive()
-        except BaseException as error:
-            self._outcome = error

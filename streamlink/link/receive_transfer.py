@@ -6,7 +6,7 @@ Its owner calls it. Where the sink never waits, digest and write run in the read
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar, cast
 
@@ -146,6 +146,15 @@ class ReceiveTransfer(Transfer[ReceivePump]):
     def is_announced(self) -> bool:
         """Whether the sender has announced its model; does not wait."""
         return self._pump.stream.opened is not None
+
+    def on_news(self, act: Callable[[], None] | None) -> None:
+        """Have ``act`` called whenever the stream has news for its owner; its end is news, too.
+
+        At once for what has come before. It must not wait. None: nothing is called any more.
+        """
+        self._pump.on_event = act
+        if act is not None and (self.is_announced or self._pump.is_closed):
+            act()
 
     @property
     def spec_digest(self) -> bytes:
