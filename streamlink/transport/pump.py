@@ -3,7 +3,8 @@
 Three threads meet here, and none of them is started here. A call's *writer* sends what ``outgoing``
 yields, its *reader* feeds ``incoming``, and the machine's *owner* (``send_pump``, ``receive_pump``,
 ``session``) waits for events and room. A call may be lost and another take over, and a stream may
-have several calls at once; frames of a call that was given up are ignored.
+have several calls at once; frames of a call that was given up are ignored. A call for which no
+thread waits has itself woken instead, and sends what is ``due``.
 
 The ``Ticker``, one thread for many pumps, makes the machine look at its clocks, because each of the
 three threads may be blocked exactly when a deadline matters. Every deadline is the machine's: the
@@ -55,7 +56,10 @@ class Pump(Generic[M]):
         self._to_send = clock.condition(self._lock)
         self._to_own = clock.condition(self._lock)
         self._calls: dict[int, Callable[[], None]] = {}  # by number; what cuts each
-        self._wakes: dict[int, Callable[[], None]] = {}  # of calls without a thread that writes
+        # Of calls without a thread that writes: what wakes them, and what sends at once.
+        self._wakes: dict[int, Callable[[], None]] = {}
+        self._pushes: dict[int, Callable[[], None]] = {}
+        self._pushing = 0  # the thread that pushes next what it queues now; 0: no thread does
         self._last_call = 0
         self._has_moved = False
 
@@ -117,6 +121,7 @@ class Pump(Generic[M]):
         # All writers wait on one condition: its own cannot be notified alone.
         self._wake_writers()
         self._wakes.pop(call, None)
+        self._pushes.pop(call, None)
         return cut
 
     def outgoing(self, call: int) -> Iterator[Frame]:
@@ -146,14 +151,23 @@ class Pump(Generic[M]):
                 # for that.
                 self._refill(call)
 
-    def wake_writer(self, call: int, wake: Callable[[], None]) -> None:
+    def wake_writer(
+        self, call: int, wake: Callable[[], None], push: Callable[[], None] | None = None
+    ) -> None:
         """Have ``wake`` called whenever ``due`` may have something for a call, also its end.
 
-        It is called with the lock held, so it must not wait, and at once for what is due already.
+        Args:
+            call: the call's number.
+            wake: is called with the lock held, so it must not wait; at once for what is due.
+            push: sends what is due, and may wait for the peer. The owner of a stream that has a
+                supply calls it, for who calls ``due`` does not pull. None: there is no supply.
         """
         with self._lock:
             if call in self._calls:
                 self._wakes[call] = wake
+                if push is not None:
+                    self._pushes[call] = push
+                    self._to_own.notify_all()  # it may pull from now on
             wake()
 
     def due(self, call: int) -> list[Frame] | None:
@@ -166,7 +180,10 @@ class Pump(Generic[M]):
                 return None
             if self._machine.has_frames(call):
                 return self._machine.frames_to_send(now=self._clock(), channel=call)
-            return None if self._machine.is_closed else []
+            if self._machine.is_closed:
+                return None
+            self._note_idle()
+            return []
 
     def incoming(self, frames: Iterable[Frame], call: int) -> None:
         """Feed the machine with ``frames`` until they or the call end."""
@@ -362,7 +379,7 @@ class Pump(Generic[M]):
         """Called by the reader, without the lock, after each frame."""
 
     def _note_idle(self) -> None:
-        """Called by the writer, with the lock, when it has sent all and is about to wait."""
+        """Called by the writer, with the lock, when it has sent all, and waits or pulls next."""
 
     def _wake(self) -> None:
         if self._machine.is_closed:
@@ -374,8 +391,9 @@ class Pump(Generic[M]):
         # One is enough: the writers of lost calls were notified in ``_lose_call`` and wait no more.
         elif any(map(self._writer_has_work, self._calls)):
             self._to_send.notify()
-            for wake in self._wakes.values():
-                wake()
+            if self._pushing != threading.get_ident():
+                for wake in self._wakes.values():
+                    wake()
         # All: threads wait here for different things, for an event, the end, or a reader that
         # stops, and ``notify`` could wake the wrong one.
         if self._owner_has_work():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 
 from streamlink.clock import Clock
@@ -41,7 +42,8 @@ class SendPump(TransferPump[SendStream]):
 
     Two ways to feed it. An owner whose bytes come from elsewhere *writes* them. An owner with a
     source hands over ``supply`` and the carrier's writer pulls from it, which saves a thread's
-    hand-over for each chunk.
+    hand-over for each chunk. A call that has no thread to write is *pushed* by the owner, which
+    would only wait meanwhile: it pulls, and sends what it has pulled.
     """
 
     on_held: Callable[[PeerHeld], None] | None = None
@@ -79,6 +81,8 @@ class SendPump(TransferPump[SendStream]):
     def pull(self, supply: Supply, hash_all: HashAll | None = None) -> None:
         """Let the writer pull from ``supply(offset, nbytes)`` and wait until all is written.
 
+        Where the call has no thread to write, this one pulls and sends.
+
         ``hash_all`` sees all that is supplied, range by range; after a resume some of it again.
 
         Raises:
@@ -94,8 +98,11 @@ class SendPump(TransferPump[SendStream]):
                 while not self._owner_has_work():
                     self._wait_alive()
                 event = machine.next_event()
-                if event is None:
+                call = self._pushable() if event is None else 0
+                if event is None and not call:
                     return
+            if call:
+                self._push(call)
             # First: the abort that follows a fault of the supply is an event, too, and says less.
             if self._supply_error is not None:
                 # Handed over and not kept: its frames hold the source.
@@ -178,6 +185,22 @@ class SendPump(TransferPump[SendStream]):
         if self._machine.is_closed and self._machine.error is not None:
             raise to_raise(self._machine.error)
         self._to_own.wait(RECHECK_SECONDS)
+
+    def _push(self, call: int) -> None:
+        self._pushing = threading.get_ident()
+        try:
+            self._refill(call)
+        finally:
+            self._pushing = 0
+        push = self._pushes.get(call)
+        if push is not None:  # else the call was lost meanwhile
+            push()
+
+    def _pushable(self) -> int:
+        """Return a call on which the owner may send more; 0: there is none."""
+        if self._supply is None or self._is_pulling or self._machine.writable_bytes <= 0:
+            return 0
+        return next(iter(self._pushes), 0)
 
     def _refill(self, call: int) -> None:
         with self._lock:
@@ -283,7 +306,7 @@ class SendPump(TransferPump[SendStream]):
         if self._machine.has_frames(call):
             return True
         # The writer of a call that was lost may still be pulling: only one may ask a supply.
-        may_pull = self._supply is not None and not self._is_pulling
+        may_pull = self._supply is not None and not self._is_pulling and call not in self._pushes
         return may_pull and self._machine.writable_bytes > 0
 
     def _owner_has_work(self) -> bool:
@@ -292,5 +315,6 @@ class SendPump(TransferPump[SendStream]):
             return True
         # While the writer pulls, room is its concern: the owner sleeps until all is written.
         if self._supply is not None:
-            return machine.state is State.STREAMING and machine.is_written
+            is_written = machine.state is State.STREAMING and machine.is_written
+            return is_written or self._pushable() > 0
         return machine.writable_bytes > 0
