@@ -159,6 +159,7 @@ EXEMPT: dict[str, set[str]] = {
         "ReceiveTransfer.committing",
         "ReceiveTransfer.lending",
         "ReceiveTransfer.mark_durable",
+        "ReceiveTransfer.on_news",
         "ReceiveTransfer.receipt",
         "ReceiveTransfer.release",
         "ReceiveTransfer.wait_for",

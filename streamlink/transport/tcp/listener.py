@@ -20,7 +20,9 @@ from streamlink.transport.session import Session
 from streamlink.transport.tcp import proof
 from streamlink.transport.tcp.congestion import Congestion
 from streamlink.transport.tcp.opening import NotProven, receive_opening
+from streamlink.transport.tcp.poller import Poller
 from streamlink.transport.tcp.proof import Opening, Replays
+from streamlink.transport.tcp.served import ServedCall
 from streamlink.transport.tcp.sockets import Socket, keep_little_unsent
 from streamlink.transport.tcp.stream import StreamCall
 from streamlink.transport.tcp.tls import connected_by, server_context
@@ -62,6 +64,7 @@ class TcpListener:
         self._calls: set[_Call] = set()
         self._is_stopped = hub.clock.event()
         self._congestion = Congestion(hub.config.stream.congestion_control, logger)
+        self._poller = Poller("tcp-work")
         self._socket = _listening(address)
         if hub.config.stream.max_lanes > 1:
             keep_little_unsent(self._socket)  # and with it what is accepted
@@ -87,6 +90,7 @@ class TcpListener:
             calls = list(self._calls)
         for call in calls:
             call.cut()
+        self._poller.close()
 
     def _accept(self) -> None:
         while not self._is_stopped.is_set():
@@ -108,22 +112,14 @@ class TcpListener:
 
     def _begin(self, call: _Call) -> None:
         def run() -> None:
+            is_carried = False
             try:
-                self._serve(call)
-            except _TooLate as error:
-                logger.debug("%s comes too late: %s", call.remote, error)
-            # No news: a client that was closed meanwhile leaves so, as does one that we have cut,
-            # and scanners knock at any port.
-            except (EOFError, ConnectionError):
-                logger.debug("%s left before it had proven anything", call.remote)
-            # Such as no certificate, or a bad one; or there is no thread to write, or for a timer;
-            # or no memory for a payload.
-            except (OSError, NotProven, RuntimeError, MemoryError) as error:
-                if not self._is_stopped.is_set():
-                    text = "%s: no stream comes of this: %s"
-                    self._hub.log.warning(text, call.remote, error)
+                is_carried = self._serve(call)
+            except Exception as error:
+                self._log_end(call, error)
             finally:
-                self._let_go(call)
+                if not is_carried:
+                    self._let_go(call)
 
         with self._changed:
             self._calls.add(call)
@@ -133,27 +129,66 @@ class TcpListener:
             self._let_go(call)
             raise
 
+    def _log_end(self, call: _Call, error: Exception) -> None:
+        if isinstance(error, _TooLate):
+            logger.debug("%s comes too late: %s", call.remote, error)
+        # No news: a client that was closed meanwhile leaves so, as does one that we have cut, and
+        # scanners knock at any port.
+        elif isinstance(error, EOFError | ConnectionError):
+            logger.debug("%s left before it had proven anything", call.remote)
+        # Such as no certificate, or a bad one; or there is no thread for it, or for a timer; or no
+        # memory for a payload.
+        elif isinstance(error, OSError | NotProven | RuntimeError | MemoryError):
+            if not self._is_stopped.is_set():
+                text = "%s: no stream comes of this: %s"
+                self._hub.log.warning(text, call.remote, error)
+        else:
+            logger.error("%s: serving its connection failed", call.remote, exc_info=error)
+
     def _let_go(self, call: _Call) -> None:
         call.connection.close()
         with self._changed:
             self._calls.discard(call)
             self._changed.notify_all()
 
-    def _serve(self, call: _Call) -> None:
+    def _serve(self, call: _Call) -> bool:
+        """Prove a connection, and carry what it is for; returns whether that goes on elsewhere."""
         connection = call.connection
         with self._strangers.waiting(call.cut), cut_after(self._hub.clock, PROOF_SECONDS, call.cut):
             connection.handshake()
             opening, raw = receive_opening(connection)
             connection.send((self._answer(opening, raw),))
             if not opening.stream_id:
-                return  # the client only wanted to know whether its connections would be taken
+                return False  # the client wanted to know whether its connections would be taken
             wire = TransferWire(opening.stream_id)
             stream = StreamCall(connection, wire, self._hub.wire, self._most)
             # Still in its place among the strangers: a session may prove any number of connections
             # for streams that it has not, and each would wait here for its end.
             attached = self._attached(opening, call, stream)
-        if attached is not None:
-            _carry(stream, attached, connection)
+        if attached is None:
+            return False
+        if not opening.is_lane:
+            return self._carry_here(call, stream, attached)
+        # A lane pulls for itself, beside the owner of the stream: that needs a thread.
+        _carry(stream, attached, connection)
+        return False
+
+    def _carry_here(self, call: _Call, stream: StreamCall, attached: Attached) -> bool:
+        def over(failure: Exception | None) -> None:
+            call.served = None  # else the two would keep each other
+            if failure is not None:
+                self._log_end(call, failure)
+            self._let_go(call)
+
+        served = ServedCall(stream, attached, call.connection, self._poller, over)
+        call.served = served
+        try:
+            served.begin()
+        except BaseException:
+            attached.detach()
+            attached.pump.detach(attached.number)
+            raise
+        return True
 
     def _attached(self, opening: Opening, call: _Call, stream: StreamCall) -> Attached | None:
         """Let ``call`` carry its stream; None: it was refused, and has heard why."""
@@ -205,7 +240,13 @@ class _Call:
     def __init__(self, connection: Socket, remote: str) -> None:
         self.connection, self.remote = connection, remote
         self.x509_names = connection.x509_names
-        self.cut = connection.cut
+        self.served: ServedCall | None = None  # once it carries a stream without a thread
+
+    def cut(self) -> None:
+        """See ``Caller``."""
+        self.connection.cut()
+        if self.served is not None:
+            self.served.cut()
 
     def vouch(self) -> None:
         """It has proven itself before the hub heard of it."""

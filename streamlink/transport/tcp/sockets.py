@@ -3,6 +3,9 @@
 One thread reads and another writes, and any thread may end it: ``cut`` wakes both. The descriptor
 is closed when both have let go of it, never before: the system gives a number that is free to the
 next socket, and a thread that still writes would write to that.
+
+``try_send`` and ``try_receive_into`` do what can be done without waiting, for a connection that
+shares its threads with others (``served.py``).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import select
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -27,6 +31,10 @@ _DRAINED_BYTES = 64 * 1024
 
 _UNSENT_BYTES = 256 * 1024  # some milliseconds of a fast line: the next chunk comes in time
 _UNSENT = getattr(socket, "TCP_NOTSENT_LOWAT", None)  # Linux and macOS
+
+_SOON_MS = 5  # for more of a payload that is coming
+_SOON = struct.pack("ll", 0, 1000 * _SOON_MS)  # a timeval
+_MOST_WAITS = 8  # of them for one payload with TLS: each may end with a record
 
 T = TypeVar("T")
 
@@ -83,6 +91,33 @@ class Socket:
         """
         raise NotImplementedError
 
+    def try_send(self, buffers: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
+        """Send what there is room for; returns what is left. Raises as ``send``."""
+        raise NotImplementedError
+
+    def try_receive_into(self, view: memoryview) -> int:
+        """Read what is there into ``view``; returns how much (bytes), 0: nothing is there now.
+
+        Raises as ``receive_into``.
+        """
+        raise NotImplementedError
+
+    def receive_soon(self, view: memoryview) -> int:
+        """Do as ``try_receive_into``, and wait some milliseconds for ``view`` to get full."""
+        raise NotImplementedError
+
+    @property
+    def pending(self) -> int:
+        """What was taken from the system already, and can be read at once (bytes)."""
+        return 0
+
+    def fileno(self) -> int:
+        """Return its descriptor, to wait for."""
+        return self._socket.fileno()
+
+    def wake_at(self, nbytes: int) -> None:
+        """Have whoever waits for the descriptor woken once so much has come, or its end."""
+
     def receive(self, nbytes: int) -> bytes:
         """Return the next ``nbytes`` bytes; raises as ``receive_into``."""
         raw = bytearray(nbytes)
@@ -127,6 +162,52 @@ class Socket:
 
 class PlainSocket(Socket):
     """Without encryption. Neither way copies a payload in user space."""
+
+    _wakes_at = 1
+    _is_patient = False
+
+    def try_send(self, buffers: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
+        """See ``Socket``."""
+        left = list(buffers)
+        while left:
+            front = left[:_MOST_BUFFERS]
+            try:
+                sent = self._socket.sendmsg(front, (), socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                break
+            left[: len(front)] = _behind(front, sent)
+        return left
+
+    def try_receive_into(self, view: memoryview) -> int:
+        """See ``Socket``."""
+        try:
+            got = self._socket.recv_into(view, 0, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
+        if not got:
+            raise EOFError
+        return got
+
+    def receive_soon(self, view: memoryview) -> int:
+        """See ``Socket``."""
+        if not self._is_patient:
+            self._is_patient = True
+            # For calls without MSG_DONTWAIT; they return what there is by then.
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _SOON)
+        try:
+            got = self._socket.recv_into(view, 0, socket.MSG_WAITALL)
+        except BlockingIOError:
+            return 0
+        if not got:
+            raise EOFError
+        return got
+
+    def wake_at(self, nbytes: int) -> None:
+        """See ``Socket``."""
+        if nbytes != self._wakes_at:
+            self._wakes_at = nbytes
+            with suppress(OSError):  # it works without, and wakes more often
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, nbytes)
 
     def send(self, buffers: Sequence[bytes | memoryview]) -> None:
         """See ``Socket``."""
@@ -203,15 +284,62 @@ class TlsSocket(Socket):
                 raise EOFError
             view = view[got:]
 
+    def try_send(self, buffers: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
+        """See ``Socket``."""
+        left = list(buffers)
+        # What was not taken is tried again as it is: OpenSSL may have sent a part of it.
+        with suppress(ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            while left:
+                view = memoryview(left[0])
+                left[:1] = _behind([view], self._in_turn(partial(self._tls.send, view)))
+        return left
+
+    def try_receive_into(self, view: memoryview) -> int:
+        """See ``Socket``."""
+        try:
+            got = self._in_turn(partial(self._tls.recv_into, view))
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return 0
+        except ssl.SSLEOFError:
+            got = 0
+        if not got:
+            raise EOFError
+        return got
+
+    def receive_soon(self, view: memoryview) -> int:
+        """See ``Socket``."""
+        got, waits = 0, 0
+        while got < view.nbytes:
+            more = self.try_receive_into(view[got:])
+            if not more:
+                waits += 1
+                if waits > _MOST_WAITS or not self._is_readable_soon():
+                    break
+            got += more
+        return got
+
+    def _is_readable_soon(self) -> bool:
+        poll = select.poll()
+        poll.register(self._tls, select.POLLIN)
+        return bool(poll.poll(_SOON_MS))
+
+    @property
+    def pending(self) -> int:
+        """See ``Socket``."""
+        return self._in_turn(self._tls.pending)
+
+    def _in_turn(self, act: Callable[[], T]) -> T:
+        with self._turn:
+            self._use.acquire()
+        try:
+            return act()
+        finally:
+            self._use.release()
+
     def _when_ready(self, act: Callable[[], T]) -> T:
         while True:
             try:
-                with self._turn:
-                    self._use.acquire()
-                try:
-                    return act()
-                finally:
-                    self._use.release()
+                return self._in_turn(act)
             except ssl.SSLWantReadError:
                 self._wait(select.POLLIN)
             except ssl.SSLWantWriteError:

@@ -13,12 +13,13 @@ all that follows.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
 import xxhash
 
+from streamlink.errors import StreamlinkError
 from streamlink.protocol import frames as f
 from streamlink.transport.apart import Apart, decoder
 from streamlink.transport.buffers import Buffers
@@ -30,11 +31,12 @@ from streamlink.transport.tcp.sockets import Socket
 from streamlink.transport.traffic import WireCount
 from streamlink.transport.wire import TransferWire
 
-__all__ = ["StreamCall"]
+__all__ = ["END", "StreamCall"]
 
 _LENGTHS = struct.Struct("<II")  # of the whole frame; check
 _FIRST_BYTES = CHUNK_HEADER_BYTES
 _HEAD_BYTES = _LENGTHS.size + _FIRST_BYTES
+_WAKING_BYTES = 256 * 1024  # of a payload that is read next: else each segment would wake a thread
 
 
 class StreamCall:
@@ -51,6 +53,10 @@ class StreamCall:
         self._connection, self._wire, self._count, self._most = connection, wire, count, most
         self._decode = decoder(wire, count)
         self._head = memoryview(bytearray(_HEAD_BYTES))
+        self._into = self._head  # what is read next, or what is left of it
+        self._make: Callable[[], bytes | Apart] | None = None  # of that; None: it is a head
+        self._budget = 0
+        self._is_lost, self._is_quick = False, True
         self.has_ended = False
         """Whether the other end has ended the call in order."""
 
@@ -65,38 +71,100 @@ class StreamCall:
     def end(self) -> None:
         """Say that nothing follows: the call has ended, and is not broken."""
         with suppress(OSError, EOFError):
-            self._connection.send((_head(0, b""),))
+            self._connection.send((END,))
 
     def _send(self, frame: f.Frame) -> None:
+        self._connection.send(self.buffers(frame))
+
+    def buffers(self, frame: f.Frame) -> list[bytes | memoryview]:
+        """Return what a frame is on the connection; it counts as sent."""
         front, *payload = self._wire.buffers(frame)
         nbytes = len(front) + sum(map(len, payload))
         self._count.add(sent=nbytes)
         buffers = [_head(nbytes, bytes(front[:_FIRST_BYTES])), front[_FIRST_BYTES:], *payload]
-        self._connection.send([each for each in buffers if len(each)])
+        return [each for each in buffers if len(each)]
 
     # --- reading ------------------------------------------------------------------------
 
     def read(self, pump: Pump[Any], number: int) -> bool:
         """Feed ``pump`` until the call ends; returns whether it is to be cut for damage."""
         try:
-            return pump.read(self._arriving(pump, number), number, self._decode)
+            return pump.read(self._arriving(pump, number, self._fill), number, self._decode)
         except (OSError, EOFError):
             return False
 
-    def _arriving(self, pump: Pump[Any], number: int) -> Iterator[bytes | Apart]:
-        while nbytes := self._next():
-            first = bytes(self._head[_LENGTHS.size :])
-            if nbytes >= _FIRST_BYTES and first.startswith(CHUNK_START):
-                yield self._chunk(first, nbytes - _FIRST_BYTES, pump, number)
-            elif nbytes > _FIRST_BYTES:
-                yield first + self._connection.receive(nbytes - _FIRST_BYTES)
-            else:
-                yield first[:nbytes]
-        self.has_ended = True
+    def try_read(self, pump: Pump[Any], number: int, most: int) -> bool:
+        """Feed ``pump`` with what is there, about ``most`` bytes of it; returns as ``read``.
 
-    def _next(self) -> int:
-        """Read up to the payload; returns the length of the frame, 0 at the call's end."""
-        self._connection.receive_into(self._head)
+        Raises:
+            OSError, EOFError: the connection has ended.
+        """
+        self._budget = most
+        is_over = pump.read(self._arriving(pump, number, self._try_fill), number, self._decode)
+        if self._is_lost and not is_over:
+            raise EOFError  # where the next message begins is not known
+        return is_over
+
+    def _arriving(
+        self, pump: Pump[Any], number: int, fill: Callable[[], bool]
+    ) -> Iterator[bytes | Apart]:
+        """Yield each message once it is whole; ends where ``fill`` does, and at the call's end."""
+        try:
+            while not self.has_ended and fill():
+                if (message := self._filled(pump, number)) is not None:
+                    yield message
+        except (DamagedFrame, StreamlinkError):
+            self._is_lost = True
+            raise
+
+    def _fill(self) -> bool:
+        self._connection.receive_into(self._into)
+        return True
+
+    def _try_fill(self) -> bool:
+        """Fill the buffer as far as something is there; returns whether it is full."""
+        while self._into.nbytes:
+            # Not where bytes wait above the system: nobody is woken for those.
+            is_enough = self._budget <= 0 and not self._connection.pending
+            got = 0 if is_enough else self._try_receive()
+            if not got:
+                self._connection.wake_at(min(self._into.nbytes, _WAKING_BYTES))
+                return False
+            self._budget -= got
+            self._into = self._into[got:]
+        return True
+
+    def _try_receive(self) -> int:
+        """Read what is there, and the rest of a payload, too, where that comes at once."""
+        nbytes, is_payload = self._into.nbytes, self._make is not None
+        if is_payload and self._is_quick:
+            # One call and one wake-up, as for a thread that has nothing else to do. A line on which
+            # it was in vain is not waited for again, until a payload has come as fast as that.
+            got = self._connection.receive_soon(self._into)
+        else:
+            got = self._connection.try_receive_into(self._into)
+        if is_payload:
+            self._is_quick = got == nbytes
+        return got
+
+    def _filled(self, pump: Pump[Any], number: int) -> bytes | Apart | None:
+        """Return the message that is whole now, and set the buffer for what comes next."""
+        if (make := self._make) is not None:
+            self._next_head()
+            return make()
+        nbytes, first = self._length(), bytes(self._head[_LENGTHS.size :])
+        if nbytes > _FIRST_BYTES or (nbytes == _FIRST_BYTES and first.startswith(CHUNK_START)):
+            self._make = self._rest(first, nbytes - _FIRST_BYTES, pump, number)
+            return None
+        self._next_head()
+        self.has_ended = not nbytes
+        return first[:nbytes] or None
+
+    def _next_head(self) -> None:
+        self._make, self._into = None, self._head
+
+    def _length(self) -> int:
+        """Return the length of the frame whose head is here, 0 at the call's end."""
         nbytes, check = _LENGTHS.unpack_from(self._head)
         if check != _check(nbytes, self._head[_LENGTHS.size :]):
             raise DamagedFrame("the beginning of a message")
@@ -104,16 +172,23 @@ class StreamCall:
             raise DamagedFrame(f"a frame of {nbytes} bytes; the largest has {self._most}")
         return int(nbytes)
 
-    def _chunk(self, first: bytes, nbytes: int, pump: Pump[Any], number: int) -> Apart:
+    def _rest(
+        self, first: bytes, nbytes: int, pump: Pump[Any], number: int
+    ) -> Callable[[], bytes | Apart]:
+        """Have the rest of a message read next; returns what makes the message of it."""
+        if not first.startswith(CHUNK_START):
+            rest = bytearray(nbytes)
+            self._into = memoryview(rest)
+            return lambda: first + rest
         header, digest = decode_header(first, nbytes)
         # Who sends a model is sent no chunks; one that comes all the same is refused then.
         lending = pump if isinstance(pump, LendingPump) else None
         place = lending.place(header, number) if lending else None
         buffers = lending.buffers if lending else Buffers()
         into = buffers.take(nbytes) if place is None else place
-        self._connection.receive_into(into)
+        self._into = into
         # Like the bytes of other carriers: what a program is given of a model it must not change.
-        return Apart(header, digest, into.toreadonly(), place is not None)
+        return lambda: Apart(header, digest, into.toreadonly(), place is not None)
 
 
 def _head(nbytes: int, first: bytes) -> bytes:
@@ -123,3 +198,7 @@ def _head(nbytes: int, first: bytes) -> bytes:
 
 def _check(nbytes: int, first: bytes | memoryview) -> int:
     return xxhash.xxh32_intdigest(first, seed=nbytes)
+
+
+END = _head(0, b"")
+"""What ends a call in order."""

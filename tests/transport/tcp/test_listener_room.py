@@ -73,12 +73,12 @@ def offered(lab: LaneLab, stream_id: int) -> ReceivePump:
     return pump
 
 
-def test_calls_without_a_thread_to_write_leave_their_places_to_others(
+def test_calls_without_a_thread_to_work_leave_their_places_to_others(
     lab: LaneLab, stack: ExitStack, caplog: pytest.LogCaptureFixture
 ) -> None:
     opener = Opener(lab, stack)
     pumps = [offered(lab, 100 + number) for number in range(STREAMS)]
-    with no_threads("tcp-write", beside="tcp-serve"):
+    with no_threads("tcp-work", beside="tcp-serve"):
         for each in pumps:
             assert is_closed(opener.opens(each.stream.stream_id))
     until(lambda: not any(each.calls for each in pumps))
