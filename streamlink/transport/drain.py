@@ -64,11 +64,12 @@ def superseded(session: Session, hello: Hello) -> tuple[AbortCode, str]:
 class Drain:
     """The sessions whose clients do not know yet that the server failed.
 
-    An abort is not acknowledged, and a server that failed shall end soon: it waits for as long as
-    one try of a client takes, and no longer.
+    An abort is not acknowledged, and a server that failed shall end soon: it waits until the aborts
+    have left, and for those away as long as one try of a client takes, and no longer.
     """
 
     def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._changed = clock.condition()
         self._waiting: set[str] = set()
 
@@ -77,10 +78,17 @@ class Drain:
         with self._changed:
             # Before the abort: a client that comes back right after it would be noted too late.
             self._waiting.update(each.session_id for each in sessions if each.is_disconnected)
+        until = self._clock() + min(seconds, MOST_SECONDS)
         for session in sessions:
             session.abort(AbortCode.CANCELLED, reason)
+        # A carrier that stops gives what was sent a moment, and nothing to what a busy machine has
+        # not sent yet.
+        for session in sessions:
+            session.pump.wait_over(max(0.0, until - self._clock()))
         with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting, min(seconds, MOST_SECONDS))
+            return self._changed.wait_for(
+                lambda: not self._waiting, max(0.0, until - self._clock())
+            )
 
     def told(self, session_id: str) -> None:
         """Note that a client came back and heard that its session has ended."""
