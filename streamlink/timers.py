@@ -97,9 +97,8 @@ class _Timers:
 
     def _run(self) -> None:
         while (due := self._next()) is not None:
-            for timer in due:
-                timer.act()
-            due = None  # what they refer to must not wait with this thread
+            while due:  # none is kept: what they refer to must not wait with this thread
+                due.pop(0).act()
 
     def _next(self) -> list[Timer] | None:
         """Return the timers whose time has come by the next look; None: there is none at all."""

@@ -193,8 +193,11 @@ class SendPump(TransferPump[SendStream]):
         finally:
             self._pushing = 0
         push = self._pushes.get(call)
-        if push is not None:  # else the call was lost meanwhile
+        if push is not None:
             push()
+        else:  # the call was lost meanwhile: the one that took over has to be woken
+            with self.locked():
+                pass
 
     def _pushable(self) -> int:
         """Return a call on which the owner may send more; 0: there is none."""

@@ -119,6 +119,24 @@ def test_the_call_that_takes_over_is_pushed_from_where_it_resumes() -> None:
     assert second.payload == DATA[4096:]
 
 
+def test_what_was_pulled_for_a_call_that_was_lost_wakes_the_one_that_took_over() -> None:
+    owner = Owner(4096)
+    owner.gate.clear()
+    first = Call(owner.pump)
+    pulled = owner.pulls()
+    owner.pump.incoming([ACCEPT], first.number)
+    assert owner.asked.wait(WAIT)
+    second = Call(owner.pump)
+    owner.pump.incoming([ACCEPT], second.number)
+    second.take()
+    woken = second.woken
+    owner.gate.set()
+    pulled.result(WAIT)
+    assert second.woken > woken
+    second.take()
+    assert second.payload == DATA[:4096]
+
+
 def test_what_a_source_raises_is_raised_here_and_its_abort_is_pushed() -> None:
     owner = Owner()
     call = Call(owner.pump)

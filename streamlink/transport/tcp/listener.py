@@ -90,6 +90,9 @@ class TcpListener:
             calls = list(self._calls)
         for call in calls:
             call.cut()
+        # One whose owner was sending just now is ended by a thread of the poller.
+        with self._changed:
+            self._changed.wait_for(lambda: not self._calls, _GRACE_SECONDS)
         self._poller.close()
 
     def _accept(self) -> None:
@@ -122,7 +125,11 @@ class TcpListener:
                     self._let_go(call)
 
         with self._changed:
-            self._calls.add(call)
+            if not self._is_stopped.is_set():
+                self._calls.add(call)
+        if call not in self._calls:  # nobody would end it
+            call.connection.close()
+            return
         try:
             _start(run, "tcp-serve")
         except BaseException:
@@ -245,8 +252,9 @@ class _Call:
     def cut(self) -> None:
         """See ``Caller``."""
         self.connection.cut()
-        if self.served is not None:
-            self.served.cut()
+        served = self.served  # looked at once: another thread may end it now
+        if served is not None:
+            served.cut()
 
     def vouch(self) -> None:
         """It has proven itself before the hub heard of it."""

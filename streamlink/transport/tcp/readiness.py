@@ -78,7 +78,7 @@ class EpollReadiness:
         """See ``Readiness``."""
         with self._lock:
             is_new = fileno not in self._wanted
-            self._wanted[fileno] = wanted = self._wanted.get(fileno, 0) | wanted
+            wanted |= self._wanted.get(fileno, 0)
             mask = (
                 select.EPOLLONESHOT
                 | (select.EPOLLIN if wanted & READ else 0)
@@ -88,6 +88,7 @@ class EpollReadiness:
                 self._epoll.register(fileno, mask)
             else:
                 self._epoll.modify(fileno, mask)
+            self._wanted[fileno] = wanted
 
     def forget(self, fileno: int) -> None:
         """See ``Readiness``."""

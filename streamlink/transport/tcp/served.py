@@ -50,6 +50,7 @@ class ServedCall:
         self._sending = threading.Lock()  # whoever has it sends
         self._left: list[bytes | memoryview] = []  # of a frame that has left in part
         self._is_missed = False
+        self._wanted = 0  # what the next turn waits for
         self._has_read = self._has_written = self._is_ending = False
         self._failure: Exception | None = None
 
@@ -59,8 +60,15 @@ class ServedCall:
         Raises:
             RuntimeError: there is no thread to do it.
         """
-        self._poller.add(self._fileno, self.act)
-        self._pump.wake_writer(self._number, self.wake, self.push)
+        with self._lock:
+            if self._is_over:  # it was cut meanwhile; its descriptor may be another's by now
+                return
+            self._poller.add(self._fileno, self.act)
+        try:
+            self._pump.wake_writer(self._number, self.wake, self.push)
+        except BaseException:
+            self._poller.remove(self._fileno)
+            raise
         self.act()
 
     def cut(self) -> None:
@@ -84,12 +92,21 @@ class ServedCall:
         try:
             with self._sending:
                 if not self._is_over:
-                    self._send_all(self._connection.send)
+                    self._push()
         except (OSError, EOFError):
-            self._connection.cut()  # whoever reads ends the call
-        if self._is_missed:  # somebody had something to send meanwhile
-            self._is_missed = False
-            self.wake()
+            pass  # whoever reads ends the call
+        finally:
+            if self._is_missed:  # somebody had something to send meanwhile
+                self._is_missed = False
+                self.wake()
+
+    def _push(self) -> None:
+        try:
+            self._send_all(self._connection.send)
+        except BaseException:
+            # Before anybody else sends: a frame may have left in part, and others are lost.
+            self._connection.cut()
+            raise
 
     def _send_all(self, send: Callable[[list[bytes | memoryview]], object]) -> None:
         left, self._left = self._left, []
@@ -108,6 +125,7 @@ class ServedCall:
             if self._is_busy or self._is_over:
                 return
             self._is_busy = True
+        self._stream.budget = _MOST_AT_ONCE
         while self._is_still_due():
             try:
                 self._work()
@@ -121,10 +139,17 @@ class ServedCall:
     def _is_still_due(self) -> bool:
         with self._lock:
             is_due, self._is_due = self._is_due, False
-            self._is_busy = is_due and not self._is_over
+            self._is_busy = is_due and not self._is_over and self._stream.budget > 0
+            if not self._is_busy and not self._is_over:
+                # Only now: another thread that is told meanwhile would find this one busy. What is
+                # due beyond the budget has its next turn behind the other connections.
+                wanted = self._wanted | (READ | WRITE if is_due else 0)
+                if wanted:
+                    self._poller.arm(self._fileno, wanted)
             return self._is_busy
 
     def _work(self) -> None:
+        self._wanted = 0
         if not self._has_read:
             self._read()
         if not self._has_written:
@@ -136,7 +161,7 @@ class ServedCall:
         try:
             if self._is_cut or self._stream.has_ended:
                 raise EOFError
-            if self._stream.try_read(self._pump, self._number, _MOST_AT_ONCE):
+            if self._stream.try_read(self._pump, self._number):
                 self._connection.cut()  # for damage
                 raise EOFError
             if self._stream.has_ended:
@@ -146,8 +171,9 @@ class ServedCall:
             # Else its last words are still to be sent.
             if not self._pump.is_closed:
                 self._pump.detach(self._number)
+                self._connection.cut()  # the owner may wait there, and nobody else would cut it
             return
-        self._poller.arm(self._fileno, READ)
+        self._wanted |= READ
 
     def _write(self) -> None:
         self._is_missed = True
@@ -165,7 +191,7 @@ class ServedCall:
             if self._left:
                 self._left = self._connection.try_send(self._left)
                 if self._left:
-                    self._poller.arm(self._fileno, WRITE)
+                    self._wanted |= WRITE
                     return
             frames = self._pump.due(self._number)
             if frames:

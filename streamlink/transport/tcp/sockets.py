@@ -32,9 +32,8 @@ _DRAINED_BYTES = 64 * 1024
 _UNSENT_BYTES = 256 * 1024  # some milliseconds of a fast line: the next chunk comes in time
 _UNSENT = getattr(socket, "TCP_NOTSENT_LOWAT", None)  # Linux and macOS
 
-_SOON_MS = 5  # for more of a payload that is coming
-_SOON = struct.pack("ll", 0, 1000 * _SOON_MS)  # a timeval
-_MOST_WAITS = 8  # of them for one payload with TLS: each may end with a record
+_SOON = struct.pack("ll", 0, 5000)  # a timeval: 5 ms for more of a payload that is coming
+_SOON_TLS_MS, _MOST_WAITS = 1, 8  # the same with TLS, where each wait may end with a record
 
 T = TypeVar("T")
 
@@ -321,7 +320,7 @@ class TlsSocket(Socket):
     def _is_readable_soon(self) -> bool:
         poll = select.poll()
         poll.register(self._tls, select.POLLIN)
-        return bool(poll.poll(_SOON_MS))
+        return bool(poll.poll(_SOON_TLS_MS))
 
     @property
     def pending(self) -> int:

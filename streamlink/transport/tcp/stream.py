@@ -55,7 +55,9 @@ class StreamCall:
         self._head = memoryview(bytearray(_HEAD_BYTES))
         self._into = self._head  # what is read next, or what is left of it
         self._make: Callable[[], bytes | Apart] | None = None  # of that; None: it is a head
-        self._budget = 0
+        self._whole = 0  # of the payload that is read now (bytes)
+        self.budget = 0
+        """What ``try_read`` may still read (bytes)."""
         self._is_lost, self._is_quick = False, True
         self.has_ended = False
         """Whether the other end has ended the call in order."""
@@ -93,13 +95,12 @@ class StreamCall:
         except (OSError, EOFError):
             return False
 
-    def try_read(self, pump: Pump[Any], number: int, most: int) -> bool:
-        """Feed ``pump`` with what is there, about ``most`` bytes of it; returns as ``read``.
+    def try_read(self, pump: Pump[Any], number: int) -> bool:
+        """Feed ``pump`` with what is there, as far as ``budget`` goes; returns as ``read``.
 
         Raises:
             OSError, EOFError: the connection has ended.
         """
-        self._budget = most
         is_over = pump.read(self._arriving(pump, number, self._try_fill), number, self._decode)
         if self._is_lost and not is_over:
             raise EOFError  # where the next message begins is not known
@@ -125,18 +126,18 @@ class StreamCall:
         """Fill the buffer as far as something is there; returns whether it is full."""
         while self._into.nbytes:
             # Not where bytes wait above the system: nobody is woken for those.
-            is_enough = self._budget <= 0 and not self._connection.pending
+            is_enough = self.budget <= 0 and not self._connection.pending
             got = 0 if is_enough else self._try_receive()
             if not got:
                 self._connection.wake_at(min(self._into.nbytes, _WAKING_BYTES))
                 return False
-            self._budget -= got
+            self.budget -= got
             self._into = self._into[got:]
         return True
 
     def _try_receive(self) -> int:
         """Read what is there, and the rest of a payload, too, where that comes at once."""
-        nbytes, is_payload = self._into.nbytes, self._make is not None
+        is_payload = self._make is not None
         if is_payload and self._is_quick:
             # One call and one wake-up, as for a thread that has nothing else to do. A line on which
             # it was in vain is not waited for again, until a payload has come as fast as that.
@@ -144,7 +145,7 @@ class StreamCall:
         else:
             got = self._connection.try_receive_into(self._into)
         if is_payload:
-            self._is_quick = got == nbytes
+            self._is_quick = got == self._whole
         return got
 
     def _filled(self, pump: Pump[Any], number: int) -> bytes | Apart | None:
@@ -178,7 +179,7 @@ class StreamCall:
         """Have the rest of a message read next; returns what makes the message of it."""
         if not first.startswith(CHUNK_START):
             rest = bytearray(nbytes)
-            self._into = memoryview(rest)
+            self._into, self._whole = memoryview(rest), nbytes
             return lambda: first + rest
         header, digest = decode_header(first, nbytes)
         # Who sends a model is sent no chunks; one that comes all the same is refused then.
@@ -186,7 +187,7 @@ class StreamCall:
         place = lending.place(header, number) if lending else None
         buffers = lending.buffers if lending else Buffers()
         into = buffers.take(nbytes) if place is None else place
-        self._into = into
+        self._into, self._whole = into, nbytes
         # Like the bytes of other carriers: what a program is given of a model it must not change.
         return lambda: Apart(header, digest, into.toreadonly(), place is not None)
 
