@@ -214,6 +214,8 @@ class Exchange(LoopFuture[ExchangeResult]):
         except BaseException as error:
             self._stop(error, abort_reason(error))  # also where nothing had been opened before
             outcome = self._failure or error
+            if outcome is not error:
+                _without_frames(error)  # a source may keep what it raises, and with it the model
         self._finish(outcome)
 
     def _exchange(self) -> ExchangeResult:
