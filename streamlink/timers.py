@@ -1,7 +1,7 @@
 """``start_timer``: an action after a time. One thread waits for all timers of a clock.
 
 A server has a timer for each exchange with a ``timeout`` and for each connection that has not
-proven itself. A thread for each would mostly wait for something that never comes.
+proven itself. Nearly all of them are cancelled before they expire, so a thread for each is a waste.
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ class Timer:
         """Call the action in a thread of its own."""
         try:
             threading.Thread(target=self._run, name="timer", daemon=True).start()
-        except (
-            RuntimeError
-        ):  # the system has none: better that others wait than that it is left out
+        except RuntimeError:  # no thread is left: a late timer is better than one that is lost
             self._run()
 
     def _run(self) -> None:
@@ -101,7 +99,7 @@ class _Timers:
                 due.pop(0).act()
 
     def _next(self) -> list[Timer] | None:
-        """Return the timers whose time has come by the next look; None: there is none at all."""
+        """Wait; return the timers that have expired by then. None: no timer is left."""
         with self._lock:
             now = self._clock()
             if not self._timers:

@@ -81,14 +81,13 @@ class Drain:
         until = self._clock() + min(seconds, MOST_SECONDS)
         for session in sessions:
             session.abort(AbortCode.CANCELLED, reason)
-        # A carrier that stops gives what was sent a moment, and nothing to what a busy machine has
-        # not sent yet.
+        # A carrier that stops flushes only what was handed to it. On a busy machine the abort may
+        # still be queued here.
         for session in sessions:
             session.pump.wait_over(max(0.0, until - self._clock()))
+        left = max(0.0, until - self._clock())
         with self._changed:
-            return self._changed.wait_for(
-                lambda: not self._waiting, max(0.0, until - self._clock())
-            )
+            return self._changed.wait_for(lambda: not self._waiting, left)
 
     def told(self, session_id: str) -> None:
         """Note that a client came back and heard that its session has ended."""

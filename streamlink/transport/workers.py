@@ -28,19 +28,19 @@ QUICK = 8
 """Threads that work at the same time, as long as none of them waits for long (count)."""
 
 STUCK_SECONDS = 0.1
-"""What waits while none of them has taken anything for so long gets one thread more (seconds)."""
+"""Queued work gets one more thread when no thread has taken any for this long (seconds)."""
 
 _IDLE_THREADS = 4  # that wait for the next work: to start one costs more than most work does
 _IDLE_SECONDS = 2.0
 
 
 class Workers(Executor):
-    """Runs calls in daemon threads: ``QUICK`` at the same time, and more where those are stuck.
+    """An executor of daemon threads: ``QUICK`` run at the same time, more only while those block.
 
-    Most calls of a server are short, and a thousand may come at once: a thread for each would be
-    a thousand threads that wait for the interpreter. But some wait, such as for a slow client, and
-    no call must wait for those. So a call that will last says that (``aside``), and where none has
-    been taken for a moment, another thread takes the next.
+    Most calls of a server are short, and a thousand may arrive at once: with a thread for each they
+    would only contend for the interpreter. But some calls block, for example on a slow client, and
+    must not delay the others. So a call that lasts enters ``aside`` and no longer counts; and when
+    no call was taken from the queue for ``STUCK_SECONDS``, one more thread is started.
 
     Python joins the threads of a ``ThreadPoolExecutor`` at exit, before anything else can end their
     calls: a server that was not closed would keep its process for ever. And from then on that
@@ -87,10 +87,7 @@ class Workers(Executor):
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Let the others go on as if this thread were none of them: its call lasts.
-
-        To be entered by the call itself.
-        """
+        """Do not count this thread among the ``QUICK`` while its call lasts; the call enters it."""
         with self._lock:
             self._aside += 1
             if self._waiting:
@@ -125,7 +122,11 @@ class Workers(Executor):
             self._has_work.notify_all()
 
     def _have_it_done(self) -> None:
-        """See that a thread takes what waits; with the lock. Raises ``RuntimeError``."""
+        """Make sure that a thread takes the queued work; the caller holds the lock.
+
+        Raises:
+            RuntimeError: no thread can be started.
+        """
         # Each idle thread takes one; what waits for them already is not theirs to take again.
         if len(self._waiting) <= self._idle or self._threads >= self._most:
             return
@@ -138,15 +139,14 @@ class Workers(Executor):
     def _look_if_stuck(self) -> None:
         with self._lock:
             self._is_watched = False
-            if len(self._waiting) <= self._idle or self._threads >= self._most:
-                return
-            if self._clock() - self._taken_at >= STUCK_SECONDS:
-                with suppress(RuntimeError):  # the next look tries again
+            has_room = len(self._waiting) > self._idle and self._threads < self._most
+            is_stuck = self._clock() - self._taken_at >= STUCK_SECONDS
+            with suppress(RuntimeError):  # the next look tries again
+                if has_room and is_stuck:
                     self._begin()
                     self._taken_at = self._clock()
-            with suppress(RuntimeError):  # without a timer the next call looks again
-                self._is_watched = True
-                start_timer(self._clock, STUCK_SECONDS, self._look_if_stuck)
+            with suppress(RuntimeError):  # without a timer the next submit looks again
+                self._have_it_done()
 
     def _begin(self) -> None:
         # Under the lock: where the start fails, nothing is counted.

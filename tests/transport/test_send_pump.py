@@ -18,7 +18,7 @@ ACCEPT = f.Accept(0, 8192, 4096)
 
 
 class Call:
-    """Writes for one call when it is pushed; counts how often it was woken for nothing."""
+    """Writes for one call when it is pushed; counts how often it is woken."""
 
     def __init__(self, pump: SendPump) -> None:
         self.number = pump.attach(lambda: None)

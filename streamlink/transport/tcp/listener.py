@@ -90,7 +90,7 @@ class TcpListener:
             calls = list(self._calls)
         for call in calls:
             call.cut()
-        # One whose owner was sending just now is ended by a thread of the poller.
+        # A poller thread ends a call whose owner was in the middle of a send.
         with self._changed:
             self._changed.wait_for(lambda: not self._calls, _GRACE_SECONDS)
         self._poller.close()
@@ -125,9 +125,10 @@ class TcpListener:
                     self._let_go(call)
 
         with self._changed:
-            if not self._is_stopped.is_set():
+            is_stopped = self._is_stopped.is_set()
+            if not is_stopped:
                 self._calls.add(call)
-        if call not in self._calls:  # nobody would end it
+        if is_stopped:  # ``stop`` would not see it
             call.connection.close()
             return
         try:
@@ -143,8 +144,7 @@ class TcpListener:
         # scanners knock at any port.
         elif isinstance(error, EOFError | ConnectionError):
             logger.debug("%s left before it had proven anything", call.remote)
-        # Such as no certificate, or a bad one; or there is no thread for it, or for a timer; or no
-        # memory for a payload.
+        # For example no certificate or a bad one, no thread, no timer, no memory for a payload.
         elif isinstance(error, OSError | NotProven | RuntimeError | MemoryError):
             if not self._is_stopped.is_set():
                 text = "%s: no stream comes of this: %s"

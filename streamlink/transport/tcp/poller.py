@@ -1,7 +1,7 @@
 """``Poller``: a few threads that work on many connections, whenever there is something to do.
 
-A thread for each connection would mostly wait; and where many have work at once, more threads than
-cores only make each other wait.
+A thread for each connection would be blocked most of the time; and when many connections are
+active, more threads than cores only contend for the interpreter.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """``ServedCall``: a connection at the server that carries a stream, for which no thread waits.
 
-The threads of a ``Poller`` read what has come and send what is due. Only the bytes of a model that
-the server sends are sent by the owner of that stream: its thread would do nothing else meanwhile,
-and it may wait for a source, or for a slow client, as long as it likes.
+The threads of a ``Poller`` read what has arrived and send acks and other control frames. They
+block for a few milliseconds at most (``Socket.receive_soon``). The model that a server sends is
+sent by the owner of its stream: that thread is idle anyway until the model has left, so it may
+block on a source or on a slow client.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class ServedCall:
         self._pump, self._number = attached.pump, attached.number
         self._poller, self._then = poller, then
         self._fileno = connection.fileno()
-        self._lock = threading.Lock()  # of the next four; within the lock of the pump
+        self._lock = threading.Lock()  # guards the next three; taken inside the lock of the pump
         self._is_due = self._is_busy = self._is_over = False
         self._is_cut = False
         self._sending = threading.Lock()  # whoever has it sends
@@ -80,7 +81,7 @@ class ServedCall:
     # --- what the pump calls ------------------------------------------------------------
 
     def wake(self) -> None:
-        """Have what is due sent soon. Never waits."""
+        """Schedule a send of the frames that are due; does not block."""
         with self._lock:
             if self._is_busy:
                 self._is_due = True
@@ -88,7 +89,7 @@ class ServedCall:
                 self._poller.arm(self._fileno, WRITE)
 
     def push(self) -> None:
-        """Send what is due now, and wait while the client does not read."""
+        """Send the frames that are due; blocks while the client does not read."""
         try:
             with self._sending:
                 if not self._is_over:
@@ -104,7 +105,7 @@ class ServedCall:
         try:
             self._send_all(self._connection.send)
         except BaseException:
-            # Before anybody else sends: a frame may have left in part, and others are lost.
+            # Before the lock is released: a frame may be half sent, and nothing may follow it.
             self._connection.cut()
             raise
 
@@ -141,8 +142,8 @@ class ServedCall:
             is_due, self._is_due = self._is_due, False
             self._is_busy = is_due and not self._is_over and self._stream.budget > 0
             if not self._is_busy and not self._is_over:
-                # Only now: another thread that is told meanwhile would find this one busy. What is
-                # due beyond the budget has its next turn behind the other connections.
+                # Not armed earlier: the event would wake a second thread, which finds this one
+                # busy. Past the budget the connection queues up behind the others that are ready.
                 wanted = self._wanted | (READ | WRITE if is_due else 0)
                 if wanted:
                     self._poller.arm(self._fileno, wanted)

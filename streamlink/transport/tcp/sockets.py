@@ -168,24 +168,23 @@ class PlainSocket(Socket):
     def try_send(self, buffers: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
         """See ``Socket``."""
         left = list(buffers)
+        with suppress(BlockingIOError):
+            self._send_from(left, socket.MSG_DONTWAIT)
+        return left
+
+    def send(self, buffers: Sequence[bytes | memoryview]) -> None:
+        """See ``Socket``."""
+        self._send_from(list(buffers), 0)
+
+    def _send_from(self, left: list[bytes | memoryview], flags: int) -> None:
+        """Send all of ``left``; what has left is removed from it."""
         while left:
             front = left[:_MOST_BUFFERS]
-            try:
-                sent = self._socket.sendmsg(front, (), socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                break
-            left[: len(front)] = _behind(front, sent)
-        return left
+            left[: len(front)] = _behind(front, self._socket.sendmsg(front, (), flags))
 
     def try_receive_into(self, view: memoryview) -> int:
         """See ``Socket``."""
-        try:
-            got = self._socket.recv_into(view, 0, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return 0
-        if not got:
-            raise EOFError
-        return got
+        return self._receive_some(view, socket.MSG_DONTWAIT)
 
     def receive_soon(self, view: memoryview) -> int:
         """See ``Socket``."""
@@ -193,8 +192,11 @@ class PlainSocket(Socket):
             self._is_patient = True
             # For calls without MSG_DONTWAIT; they return what there is by then.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _SOON)
+        return self._receive_some(view, socket.MSG_WAITALL)
+
+    def _receive_some(self, view: memoryview, flags: int) -> int:
         try:
-            got = self._socket.recv_into(view, 0, socket.MSG_WAITALL)
+            got = self._socket.recv_into(view, 0, flags)
         except BlockingIOError:
             return 0
         if not got:
@@ -207,13 +209,6 @@ class PlainSocket(Socket):
             self._wakes_at = nbytes
             with suppress(OSError):  # it works without, and wakes more often
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, nbytes)
-
-    def send(self, buffers: Sequence[bytes | memoryview]) -> None:
-        """See ``Socket``."""
-        left = list(buffers)
-        while left:
-            front = left[:_MOST_BUFFERS]
-            left[: len(front)] = _behind(front, self._socket.sendmsg(front))
 
     def receive_into(self, view: memoryview) -> None:
         """See ``Socket``."""
@@ -286,7 +281,7 @@ class TlsSocket(Socket):
     def try_send(self, buffers: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
         """See ``Socket``."""
         left = list(buffers)
-        # What was not taken is tried again as it is: OpenSSL may have sent a part of it.
+        # OpenSSL may have sent a part of a buffer that it refuses: it wants the same bytes again.
         with suppress(ssl.SSLWantReadError, ssl.SSLWantWriteError):
             while left:
                 view = memoryview(left[0])
@@ -312,15 +307,10 @@ class TlsSocket(Socket):
             more = self.try_receive_into(view[got:])
             if not more:
                 waits += 1
-                if waits > _MOST_WAITS or not self._is_readable_soon():
+                if waits > _MOST_WAITS or not self._wait(select.POLLIN, _SOON_TLS_MS):
                     break
             got += more
         return got
-
-    def _is_readable_soon(self) -> bool:
-        poll = select.poll()
-        poll.register(self._tls, select.POLLIN)
-        return bool(poll.poll(_SOON_TLS_MS))
 
     @property
     def pending(self) -> int:
@@ -346,8 +336,10 @@ class TlsSocket(Socket):
             except ssl.SSLEOFError:
                 raise EOFError from None  # closed without a farewell, as ``cut`` does
 
-    def _wait(self, event: int) -> None:
+    def _wait(self, event: int, most_ms: int | None = None) -> bool:
+        """Wait for ``event``; returns whether it has come within ``most_ms``."""
         poll = select.poll()
         poll.register(self._tls, event)
-        # Without a limit: the deadlines are the machines', and end it with ``cut``.
-        poll.poll()
+        # Without a limit for a thread of its own: the deadlines are the machines', and end it with
+        # ``cut``.
+        return bool(poll.poll(most_ms))

@@ -96,7 +96,7 @@ class StreamCall:
             return False
 
     def try_read(self, pump: Pump[Any], number: int) -> bool:
-        """Feed ``pump`` with what is there, as far as ``budget`` goes; returns as ``read``.
+        """Feed ``pump`` with the bytes that have arrived, up to ``budget``; returns as ``read``.
 
         Raises:
             OSError, EOFError: the connection has ended.
@@ -139,8 +139,8 @@ class StreamCall:
         """Read what is there, and the rest of a payload, too, where that comes at once."""
         is_payload = self._make is not None
         if is_payload and self._is_quick:
-            # One call and one wake-up, as for a thread that has nothing else to do. A line on which
-            # it was in vain is not waited for again, until a payload has come as fast as that.
+            # One system call and one wake-up for each payload, as with a blocking thread. After a
+            # payload that did not arrive in time there is no such wait, until one arrives whole.
             got = self._connection.receive_soon(self._into)
         else:
             got = self._connection.try_receive_into(self._into)
