@@ -175,10 +175,10 @@ def is_met(crowd: Crowd, held: Held) -> bool:
 
 
 def _server(crowd: Crowd, folder: str) -> Worker:
-    movers = [name for names in crowd.names for name in names][: crowd.moving]
+    movers = [name for together in zip(*crowd.names, strict=True) for name in together]
     facts = {
         "sessions": crowd.sessions,
-        "movers": movers,
+        "movers": movers[: crowd.moving],
         "model_bytes": crowd.model_bytes,
         "models": crowd.models,
         "certificates": folder,
