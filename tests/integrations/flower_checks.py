@@ -8,6 +8,8 @@ keeps messages in memory, and calls the client in this process.
 from __future__ import annotations
 
 import gc
+import io
+import logging
 import socket
 import tempfile
 import traceback
@@ -16,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Barrier, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -366,6 +369,37 @@ def check_our_strategy_begins_with_the_model_in_its_store() -> None:
     with StreamlinkGrid(InMemory(adding)) as grid:
         result = strategy.start(grid, None, 1)
     assert result.arrays["0"].numpy().tolist() == [2.5] * 4
+
+
+class Unread(MemoryStore):
+    """A store that counts what is read of the model that was opened last (bytes)."""
+
+    nbytes_read = 0
+
+    def open(self) -> Any:
+        model = super().open()
+        self.nbytes_read = 0
+
+        def read(start: int, nbytes: int) -> Any:
+            self.nbytes_read += nbytes
+            return model.read(start, nbytes)
+
+        return SimpleNamespace(spec=model.spec, read=read, close=model.close)
+
+
+def check_flower_logs_the_size_of_a_model_in_a_store_and_reads_nothing_for_that() -> None:
+    store, said = Unread(), io.StringIO()
+    strategy = StreamingFedAvg(store, fraction_evaluate=0.0)
+    handler = logging.StreamHandler(said)
+    logging.getLogger("flwr").addHandler(handler)
+    with StreamlinkGrid(InMemory(adding)) as grid:
+        result = strategy.start(grid, ArrayRecord([np.ones(1 << 20, np.float32)]), 1)
+    logging.getLogger("flwr").removeHandler(handler)
+    assert store.nbytes_read == 0
+    assert said.getvalue().count("ArrayRecord (4.00") == 2, said.getvalue()
+    assert "Starting StreamingFedAvg strategy" in said.getvalue()
+    assert float(result.arrays["0"].numpy()[-1]) == 2.5
+    assert store.nbytes_read == 4 << 20
 
 
 @contextmanager

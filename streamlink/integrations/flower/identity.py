@@ -21,12 +21,8 @@ SESSION = "streamlink"
 SETTING = "streamlink-server"
 """Where a node's or a run's configuration says what clients dial."""
 
-FILES = {
-    "streamlink-ca": "ca",
-    "streamlink-certificate": "certificate",
-    "streamlink-key": "key",
-    "streamlink-server-name": "server_name",
-}
+_FIELDS = ("ca", "certificate", "key", "server_name")
+FILES = {"streamlink-" + each.replace("_", "-"): each for each in _FIELDS}
 """Settings of a node's configuration for TLS, and the fields of ``SecurityConfig`` they set."""
 
 

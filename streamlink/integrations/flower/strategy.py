@@ -12,7 +12,7 @@ from flwr.app import Array, ArrayRecord, Message
 from flwr.serverapp.strategy import FedAvg
 
 from streamlink import ModelStore, copy_model
-from streamlink.integrations.flower.records import exchanged, record_of, source_of
+from streamlink.integrations.flower.records import SourceRecord, exchanged, record_of, source_of
 from streamlink.rounds import AveragedModel
 
 __all__ = ["StreamingFedAvg"]
@@ -45,19 +45,13 @@ class StreamingFedAvg(FedAvg):  # type: ignore[misc]  # untyped
         """
         if initial_arrays is not None:
             copy_model(source_of(initial_arrays), self._store)
-        # Flower would serialize each array of the first model, to log its size.
-        given = signature(super().start).bind(grid, ArrayRecord(), *args, **options)
+        loop = _Loop(self, record_of(self._store.open()))
+        given = signature(super().start).bind(grid, loop.sizes, *args, **options)
         if (evaluate := given.arguments.get("evaluate_fn")) is not None:
-            given.arguments["evaluate_fn"] = lambda n, arrays: evaluate(n, self._known(arrays))
-        return super().start(*given.args, **given.kwargs)
-
-    def configure_train(self, server_round: int, arrays: ArrayRecord, *rest: Any) -> Any:
-        """Configure the next round of training, as Flower does."""
-        return super().configure_train(server_round, self._known(arrays), *rest)
-
-    def configure_evaluate(self, server_round: int, arrays: ArrayRecord, *rest: Any) -> Any:
-        """Configure the next round of evaluation, as Flower does."""
-        return super().configure_evaluate(server_round, self._known(arrays), *rest)
+            given.arguments["evaluate_fn"] = lambda n, arrays: evaluate(n, loop.known(arrays))
+        result = super().start.__func__(loop, *given.args, **given.kwargs)
+        result.arrays = loop.known(result.arrays)
+        return result
 
     def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> Any:
         """Average the arrays of the replies into the store; the metrics are aggregated by Flower.
@@ -76,16 +70,46 @@ class StreamingFedAvg(FedAvg):  # type: ignore[misc]  # untyped
         metrics_of = {n: next(iter(c.metric_records.values())) for n, c in good.items()}
         weights = {n: float(each[self.weighted_by_key]) for n, each in metrics_of.items()}
         copy_model(AveragedModel(sources, weights), self._store)
-        return self._known(ArrayRecord()), metrics
+        return record_of(self._store.open()), metrics
 
-    def _known(self, arrays: ArrayRecord) -> ArrayRecord:
-        return arrays if len(arrays) else record_of(self._store.open())
+
+class _Loop:
+    """The strategy as Flower's loop sees it, with ``sizes`` in the place of the model.
+
+    The loop passes the model on, and logs its size at the beginning and the end: for that it would
+    serialize each array, and so hold two copies of the largest.
+    """
+
+    def __init__(self, strategy: StreamingFedAvg, arrays: SourceRecord) -> None:
+        self._strategy = strategy
+        self._keep(arrays)
+
+    def __getattr__(self, name: str) -> Any:
+        own = getattr(self._strategy, name)
+        gets_model = name.startswith("configure_")
+        return (lambda n, arrays, *rest: own(n, self.known(arrays), *rest)) if gets_model else own
+
+    __class__ = property(lambda self: type(self._strategy))  # whose name is logged
+
+    def known(self, arrays: ArrayRecord) -> ArrayRecord:
+        """Return what ``arrays`` stands for."""
+        return self._arrays if arrays is self.sizes else arrays
+
+    def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> Any:
+        arrays, metrics = self._strategy.aggregate_train(server_round, replies)
+        # Else there is no mean, or a subclass has made its own.
+        return (self._keep(arrays) if isinstance(arrays, SourceRecord) else arrays), metrics
+
+    def _keep(self, arrays: SourceRecord) -> ArrayRecord:
+        self._arrays, self.sizes = arrays, ArrayRecord()
+        for name, array in arrays.items():
+            sized = self.sizes[name] = Array("", (), "", b"")
+            sized.data = range(array.tensor.nbytes)  # has a length, and takes no memory
+        return self.sizes
 
 
 def _emptied(reply: Message) -> Message:
-    if reply.has_error():
-        return reply
-    emptied = copy(reply)
-    nothing = Array(np.empty(0, np.float32))
-    emptied.content = exchanged(reply.content, lambda r: ArrayRecord(dict.fromkeys(r, nothing)))
+    emptied, nothing = copy(reply), Array(np.empty(0, np.float32))
+    if not reply.has_error():
+        emptied.content = exchanged(reply.content, lambda r: ArrayRecord(dict.fromkeys(r, nothing)))
     return emptied
