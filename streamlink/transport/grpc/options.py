@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from streamlink.config import MIN_KEEPALIVE_SECONDS, GrpcConfig, LinkConfig, StreamConfig
 from streamlink.transport.framing import largest_received
 
@@ -11,6 +13,8 @@ _FASTEST_PING_MS = int(MIN_KEEPALIVE_SECONDS * 1000 / 2)  # half: clocks and tim
 # ours, or calls would be refused while the server has long been back.
 _FIRST_RECONNECT_MS, _SLOWEST_RECONNECT_MS = 100, 1000
 _CONNECT_MS = 5000  # "min_reconnect_backoff" is how long one attempt may take, at the least
+
+_WAIT_FOR_SERVER_SECONDS = 30  # gRPC's own; never less: a loaded machine may have short timeouts
 
 Options = list[tuple[str, int]]
 
@@ -40,12 +44,17 @@ def server_options(config: LinkConfig, connections: int) -> Options:
         config: of the link.
         connections: how many it may have at once; gRPC closes one more as soon as it is accepted.
     """
+    timeouts = config.timeouts
+    wait = max(_WAIT_FOR_SERVER_SECONDS, timeouts.open_timeout, timeouts.session_timeout)
     return [
         *channel_options(config.grpc, config.stream),
         ("grpc.so_reuseport", 0),  # else a second server would share the port
         ("grpc.max_allowed_incoming_connections", connections),
         # Until TLS and the first frame of HTTP/2 are through.
-        ("grpc.server_handshake_timeout_ms", int(config.timeouts.open_timeout * 1000)),
+        ("grpc.server_handshake_timeout_ms", int(timeouts.open_timeout * 1000)),
+        # Calls that wait for a busy interpreter. gRPC would cancel them after 30 seconds, and so
+        # end sessions that ``session_timeout`` gives longer.
+        ("grpc.server_max_unrequested_time_in_server", math.ceil(wait)),
     ]
 
 
