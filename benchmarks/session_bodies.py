@@ -28,8 +28,8 @@ _AT_ONCE = 8  # clients of one process that connect at the same time
 
 # A thousand clients share two cores with the server that is measured; those of a real server do
 # not. Each keeps a gRPC for Python that wakes over ten times a second, and thousands of such
-# threads contend for four interpreters. Left alone they take all that there is: the server's few
-# threads hardly run, and gRPC drops the calls that a server has not taken for 30 seconds.
+# threads contend for four interpreters. Left alone they take both cores: the server's few threads
+# hardly run, sessions are lost, and to open them again costs even more.
 _NICENESS = 19
 _SWITCH_SECONDS = 0.02  # how often a thread that waits for the interpreter wakes to ask for it
 _SLACK_NANOSECONDS = 300_000_000  # a timed wait may last so much longer: then many end at once
@@ -134,7 +134,7 @@ def join(port: Port, address: str, names: list[str], certificates: str) -> None:
 
 
 def _leave_processor_to_server() -> None:
-    """Have the threads of this process, all of them started later, wake seldom and run last."""
+    """Make all threads that this process starts from now on wake seldom and yield to others."""
     os.nice(_NICENESS)
     sys.setswitchinterval(_SWITCH_SECONDS)
     if sys.platform == "linux":

@@ -177,7 +177,7 @@ class PlainSocket(Socket):
         self._send_from(list(buffers), 0)
 
     def _send_from(self, left: list[bytes | memoryview], flags: int) -> None:
-        """Send all of ``left``; what has left is removed from it."""
+        """Send all of ``left``, and remove from it what was sent."""
         while left:
             front = left[:_MOST_BUFFERS]
             left[: len(front)] = _behind(front, self._socket.sendmsg(front, (), flags))
