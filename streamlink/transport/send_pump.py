@@ -196,8 +196,8 @@ class SendPump(TransferPump[SendStream]):
         if push is not None:
             push()
         else:  # the call was lost meanwhile: the one that took over has to be woken
-            with self.locked():
-                pass
+            with self._lock:
+                self._wake()
 
     def _pushable(self) -> int:
         """Return a call on which the owner may send more; 0: there is none."""
