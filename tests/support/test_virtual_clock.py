@@ -66,6 +66,25 @@ def test_time_stands_still_while_a_thread_that_does_not_count_is_joined() -> Non
         assert clock() == 0.0
 
 
+def test_a_thread_that_an_earlier_block_has_left_counts_in_the_next_one() -> None:
+    clock = VirtualClock(0.0)
+    asked = clock.event()
+
+    def answer() -> None:
+        assert asked.wait(60.0)
+        until(lambda: clock.waiting == 1)  # in real time: it works while the other waits
+        answered.set()
+
+    with clock.running():
+        answered = clock.event()
+        thread = start(answer)
+    with clock.running():
+        asked.set()
+        assert answered.wait(60.0)
+        assert clock() == 0.0
+        clock.join(thread)
+
+
 def test_who_is_notified_goes_on_at_that_time() -> None:
     with VirtualClock(0.0).running() as clock:
         queue, changed, taken = list[int](), clock.condition(), list[tuple[int, float]]()

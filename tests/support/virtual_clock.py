@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
+from weakref import WeakSet
 
 __all__ = ["VirtualClock"]
 
@@ -52,6 +53,7 @@ class VirtualClock:
         self._lock = threading.Lock()
         self._asleep: set[_Sleeper] = set()
         self._outsiders: set[threading.Thread] | None = None  # None: time is moved by hand
+        self._insiders: WeakSet[threading.Thread] = WeakSet()
         self._owner = threading.current_thread()
 
     def __call__(self) -> float:
@@ -95,17 +97,22 @@ class VirtualClock:
     def running(self) -> Iterator[VirtualClock]:
         """Let time pass by itself in this block, whenever all threads wait.
 
-        That is, this thread and all that are started within the block; others do not count.
+        That is, this thread and all that are started within this block or an earlier one, such as
+        the thread of the timers, which outlives its timer; others do not count.
         """
         is_over = threading.Event()
         watcher = threading.Thread(target=self._watch, args=(is_over,), name="clock", daemon=True)
         self._owner = threading.current_thread()
         watcher.start()
-        self._outsiders = {*threading.enumerate()} - {self._owner}
+        outsiders = {*threading.enumerate()} - {self._owner, *self._insiders}
+        with self._lock:
+            self._outsiders = outsiders
         try:
             yield self
         finally:
-            self._outsiders = None
+            with self._lock:  # another thread may be looking whether all wait
+                self._outsiders = None
+            self._insiders.update({*threading.enumerate()} - outsiders)
             is_over.set()
             watcher.join()
 
