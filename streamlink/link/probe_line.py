@@ -233,6 +233,7 @@ class ProbeLine(Closing):
         if self._session.is_ending:
             self._session.closed.wait(_LAST_SECONDS)
         if self._session.error is not None:
+            self._cancel.check()  # the token has ended the session
             raise to_raise(self._session.error) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -76,6 +77,23 @@ def test_a_token_ends_each_call_of_a_probe(server: Server) -> None:
             measure(line, address=server.address)
     with pytest.raises(Cancelled, match="enough"), ProbeLine(server.address, cancel=cancel):
         pytest.fail("it has begun")
+
+
+def test_a_move_that_a_token_ends_and_all_that_is_asked_afterwards_say_so(server: Server) -> None:
+    cancel = CancelToken()
+
+    def interrupt() -> None:
+        until(lambda: any(each.name == "probe-down" for each in threading.enumerate()))
+        cancel.cancel("enough")
+
+    with ProbeLine(server.address, cancel=cancel) as line:
+        threading.Thread(target=interrupt, daemon=True).start()
+        with pytest.raises(Cancelled, match="enough"):
+            line.move([("down", 60_000_000)])
+        with pytest.raises(Cancelled, match="enough"):
+            line.move([("up", 1000)])
+        with pytest.raises(Cancelled, match="enough"):
+            line.echo()
 
 
 def test_the_server_tells_its_settings(server: Server) -> None:
