@@ -4,12 +4,16 @@ A row is one case on one kind of machine, at one commit or at several that were 
 (``kept.Checkout``); it names all of them. A run that was ended because memory or its time ran out
 is a result: its peaks and the time in its calls so far are lower bounds, marked ``>``, and a ratio
 to them is an upper bound, marked ``<``. The rounds that it completed count.
+
+Machines of one kind differ by a factor of two, and the same one changes within hours. So a ratio is
+that of each run to the nearest in time of those it is compared with, and the median of these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from statistics import median
 
 from rich.console import Console
@@ -94,8 +98,20 @@ def _ratio_met(
 
 
 def _ratio(ours: Sequence[Outcome], other: Sequence[Outcome], figure: Figure) -> float | None:
-    a, b = values(ours, figure), values(other, figure)
-    return median(a) / median(b) if a and b and median(b) else None
+    ratios = [a / b for each in ours if (a := figure(each)) is not None
+              and (b := _nearest(each, other, figure))]  # fmt: skip
+    return median(ratios) if ratios else None
+
+
+def _nearest(run: Outcome, others: Sequence[Outcome], figure: Figure) -> float | None:
+    """Return the figure of the run that was nearest in time to this one."""
+    found = [(abs(_time(each) - _time(run)), value) for each in others
+             if (value := figure(each)) is not None]  # fmt: skip
+    return min(found)[1] if found else None
+
+
+def _time(run: Outcome) -> float:
+    return datetime.fromisoformat(run.at).timestamp() if run.at else 0.0
 
 
 def _ratios(ours: Sequence[Outcome], other: Sequence[Outcome]) -> str:

@@ -30,7 +30,7 @@ def outcome(line: str, *, call: float, turn: float, server: int, client: int) ->
     return Outcome(case, "done", 9.0, exact=True, rounds=[turn], calls=calls, memory=memory)
 
 
-def test_a_line_is_judged_by_its_medians_against_those_without_us() -> None:
+def test_a_line_is_judged_by_the_median_of_its_ratios_to_what_ran_without_us() -> None:
     bare = [outcome("bare", call=9, turn=9, server=9 * GB, client=3 * GB)]
     ours = [outcome("first", call=call, turn=5, server=6 * GB, client=GB) for call in (1, 1.5, 99)]
     assert verdicts(ours, bare) == [
@@ -41,6 +41,16 @@ def test_a_line_is_judged_by_its_medians_against_those_without_us() -> None:
         ("client ≤ 0.6", True),
         ("client ≤ 1.1 model + 64 MiB", False),
     ]
+
+
+def test_a_run_is_compared_with_the_one_that_is_nearest_in_time() -> None:
+    def at(minute: int, line: str, turn: float) -> Outcome:
+        run = outcome(line, call=1, turn=turn, server=1, client=1)
+        return replace(run, at=f"2026-01-02T03:{minute:02d}:00+00:00")
+
+    bare = [at(0, "bare", 8), at(50, "bare", 100)]  # the machine has become slower meanwhile
+    assert ("round ≤ 2/3", True) in verdicts([at(9, "first", 4), at(59, "first", 60)], bare)
+    assert ("round ≤ 2/3", False) in verdicts([at(9, "first", 6), at(59, "first", 90)], bare)
 
 
 def test_the_second_line_is_judged_by_windows_and_not_by_ratios() -> None:
