@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import threading
@@ -131,7 +132,7 @@ def generated(case: dict[str, Any]) -> Any:
 def parts(array: Any) -> Iterator[tuple[int, Any]]:
     """Yield an array of the result in pieces, where it need not be read at once."""
     if not hasattr(array, "source"):
-        yield 0, array.numpy()
+        yield 0, np.load(io.BytesIO(array.data))  # not ``numpy()``: its time counts as receiving
         return
     spec, dtype = array.source.spec, array.tensor.numpy_dtype
     begin = spec.offset_of(spec.names[array.tensor.name])
