@@ -19,7 +19,8 @@ import typer
 from benchmarks.integrations.cases import OURS, Case, Outcome, lines_of, short
 from benchmarks.integrations.environments import PINS
 from benchmarks.integrations.kept import Checkout, read
-from benchmarks.integrations.report import print_report
+from benchmarks.integrations.page import write_page
+from benchmarks.integrations.report import print_report, rows_of
 from benchmarks.integrations.series import (
     Limits,
     Series,
@@ -59,7 +60,7 @@ def main(
     arrays: Annotated[list[int] | None, typer.Option(help="64, 1.")] = None,
     small: Annotated[bool, typer.Option("--small", help="A small case of our lines.")] = False,
     table: Annotated[bool, typer.Option("--table", help="Run nothing.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="The table for a page.")] = False,
+    page: Annotated[Path | None, typer.Option(help="A page for the tables, in Markdown.")] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Run nothing, print what would be.")] = False,
     runs: Annotated[int, typer.Option(help="Runs of each case.")] = 3,
     limit: Annotated[str | None, typer.Option(help="Memory of all sides together.")] = None,
@@ -93,7 +94,9 @@ def main(
     shown = [each for each in found if here.counts(each)]
     if len(shown) < len(found):
         tell(f"{len(found) - len(shown)} runs of something else are kept, too; see --since")
-    print_report(shown, as_markdown=markdown, counts=here.counts)
+    print_report(shown, counts=here.counts)
+    if page:
+        write_page(page, rows_of(shown, here.counts))
     if any(_is_bad(each) for each in shown):
         raise typer.Exit(1)
 

@@ -24,7 +24,7 @@ MEASURED = (
     ":(top)benchmarks/integrations",
     # These choose what is run and print what came of it; a run is the same with others.
     *(f":(top,exclude)benchmarks/integrations/{name}.py"
-      for name in ("__main__", "kept", "report", "series")),
+      for name in ("__main__", "kept", "page", "report", "series", "touch")),
 )  # fmt: skip
 """What a run depends on, as git's paths."""
 

@@ -21,11 +21,11 @@ from rich.console import Console
 from benchmarks.integrations.cases import Case, Outcome, lines_of, short
 from benchmarks.tables import print_table
 
-__all__ = ["COLUMNS", "print_report", "rows_of", "verdicts"]
+__all__ = ["BESIDE_BARE", "COLUMNS", "print_report", "rows_of", "verdicts"]
 
+BESIDE_BARE = "to bare: calls, round, server, client"
 COLUMNS = ("case", "line", "commit", "machine", "runs", "ended", "exact", "calls, s", "round, s",
-           "server, MB", "client, MB", "to bare: calls, round, server, client", "to tuned",
-           "asked for")  # fmt: skip
+           "server, MB", "client, MB", BESIDE_BARE, "to tuned", "asked for")  # fmt: skip
 MiB = 1 << 20
 ROUND_MOST = {"first": 2 / 3, "second": 1 / 2}
 Figure = Callable[[Outcome], float | None]
@@ -107,7 +107,8 @@ def _nearest(run: Outcome, others: Sequence[Outcome], figure: Figure) -> float |
     """Return the figure of the run that was nearest in time to this one."""
     found = [(abs(_time(each) - _time(run)), value) for each in others
              if (value := figure(each)) is not None]  # fmt: skip
-    return min(found)[1] if found else None
+    nearest = min(found, default=(0.0, 0.0))[0]
+    return median(value for away, value in found if away == nearest) if found else None
 
 
 def _time(run: Outcome) -> float:
@@ -210,13 +211,7 @@ def print_report(
     outcomes: Sequence[Outcome],
     console: Console | None = None,
     *,
-    as_markdown: bool = False,
     counts: Callable[[Outcome], bool] | None = None,
 ) -> None:
-    """Print the table of all runs; ``as_markdown`` as a page has it."""
-    rows = rows_of(outcomes, counts)
-    if as_markdown:
-        lines = [COLUMNS, ("---",) * len(COLUMNS), *rows]
-        print("\n".join(f"| {' | '.join(each)} |" for each in lines))
-        return
-    print_table(console or Console(), COLUMNS, rows)
+    """Print the table of all runs."""
+    print_table(console or Console(), COLUMNS, rows_of(outcomes, counts))

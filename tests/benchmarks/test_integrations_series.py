@@ -18,7 +18,8 @@ from benchmarks.integrations.environments import (
     install,
 )
 from benchmarks.integrations.kept import Checkout, append, read
-from benchmarks.integrations.report import COLUMNS, print_report, rows_of
+from benchmarks.integrations.page import table_of, write_page
+from benchmarks.integrations.report import COLUMNS, rows_of
 from benchmarks.integrations.series import (
     ALONE_SECONDS,
     Limits,
@@ -345,11 +346,36 @@ def test_rows_stand_in_the_order_of_their_cases_whenever_they_were_run() -> None
     assert rows_of(backwards)[0][0].startswith("appfl 256 MB")
 
 
-def test_the_table_for_a_page_has_a_line_for_each_row(capsys: pytest.CaptureFixture[str]) -> None:
-    print_report(RUNS, as_markdown=True)
-    lines = capsys.readouterr().out.splitlines()
+def test_a_page_has_the_table_of_each_framework_between_its_marks(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- appfl -->\nold\n<!-- /appfl -->\nafter\n")
+    for _ in range(2):  # a page that has been written can be written again
+        write_page(page, rows_of(RUNS))
+    text = page.read_text()
+    assert text.startswith("before\n<!-- appfl -->\n| model | line |")
+    assert text.endswith("Commits: abc.\n<!-- /appfl -->\nafter\n")
+    lines = [line for line in text.splitlines() if line.startswith("|")]
     assert len(lines) == 2 + len(lines_of("appfl"))
-    assert {line.count(" | ") for line in lines} == {len(COLUMNS) - 1}
+    assert len({line.count(" | ") for line in lines}) == 1
+
+
+def test_a_page_says_what_was_not_met_and_what_cannot_be_told() -> None:
+    slow = replace(ran("first"), rounds=[9.0 * 9], calls=ran("bare").calls)
+    late = replace(ran("bare"), ended="out of memory", exact=None)
+    table = table_of(rows_of([ran("bare"), slow]))
+    assert "| calls ≤ 1/5, round ≤ 2/3, client ≤ 0.6 |" in table
+    assert "exact in every element" in table
+    table = table_of(rows_of([late, slow]))
+    assert "| bare, once: out of memory |" in table
+    assert "calls ≤ 1/5?" in table
+
+
+def test_a_page_without_marks_is_left_as_it_is(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("nothing")
+    with pytest.raises(ValueError, match="<!-- appfl -->"):
+        write_page(page, rows_of(RUNS))
+    assert page.read_text() == "nothing"
 
 
 # --- the environments -------------------------------------------------------
