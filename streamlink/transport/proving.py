@@ -95,10 +95,17 @@ class ProvenCarrier:
     def _run(self) -> None:
         is_proven = False
         while not is_proven and self._wait_until_due():
-            why = self._carrier.prove(PROVE_SECONDS)
-            is_proven = self._note(why)
+            is_proven = self._note(self._try())
         if is_proven:
             self._on_proven()
+
+    def _try(self) -> str:
+        """Return why a try has failed; empty: it has not."""
+        try:
+            return self._carrier.prove(PROVE_SECONDS)
+        except Exception as error:  # or nobody would try again, and each stream would wait for it
+            logger.exception("%s could not be tried", self._carrier.where)
+            return f"{type(error).__name__}: {error}"
 
     def _wait_until_due(self) -> bool:
         """Return whether a try is due; False: it was closed."""

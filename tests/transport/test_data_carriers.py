@@ -131,6 +131,25 @@ def test_a_blocked_port_is_tried_again_at_once_and_after_1_5_and_15_minutes() ->
     assert clock() - began >= 1 + 60 + 300 + 900 + 900
 
 
+def test_a_try_that_goes_wrong_is_one_that_has_failed(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Held):
+        def prove(self, seconds: float) -> str:
+            super().prove(seconds)
+            if self.tries <= 2:  # the second failure is what is named
+                raise UnicodeError("label empty or too long")
+            return ""
+
+    carrier = Broken()
+    carrier.may_answer.set()
+    with VirtualClock().running() as clock, caplog.at_level(logging.WARNING, "streamlink.client"):
+        proven = ProvenCarrier(carrier, clock=clock, on_proven=lambda: None)
+        clock.wait(clock.event(), 65.0)
+        assert proven.is_ready(0.0)
+        proven.close()
+    (said,) = [each.message for each in caplog.records if "cannot be used" in each.message]
+    assert "UnicodeError: label empty" in said
+
+
 def test_a_port_that_opens_later_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     clock, port = VirtualClock(), Held(("blocked",) * 3)
     port.may_answer.set()
