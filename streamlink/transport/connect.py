@@ -8,6 +8,7 @@ the first of them that it knows, and the control carrier where that does not wor
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
@@ -34,6 +35,7 @@ from streamlink.transport.carriers import DataSession, Listener, ProvableCarrier
 from streamlink.transport.dialer import Carriers, Dialer
 from streamlink.transport.hub import DataOffer, Hub
 from streamlink.transport.identity import Guard, require_loopback, token_reader
+from streamlink.transport.log import noted
 from streamlink.transport.port_pair import ABOVE, PortPair
 from streamlink.transport.session import Session
 from streamlink.transport.traffic import TrafficCounter
@@ -48,6 +50,8 @@ __all__ = [
     "dial",
     "hub_at",
 ]
+
+logger = logging.getLogger("streamlink.client")
 
 _CARRIER_ABOVE = "tcp"
 
@@ -179,14 +183,32 @@ def data_carrier_to(
         clock: what waits go by.
     """
     for each in offered:
-        # None is no fault: then the streams go over the control carrier, as they always can.
         module, port = data_module(each.carrier), _port_of(each, address)
-        if module is not None and port and config.stream.permits(port):
+        if module is None:
+            _leave(each, port, "this version does not know it")
+        elif not port:
+            _leave(each, port, f"{address} has no port above it")
+        elif not config.stream.permits(port):
+            _leave(each, port, f"stream.data_ports permits {config.stream.data_ports} only")
+        else:
             there = session._replace(lanes=max(1, each.lanes))
             carrier = module.new_data_carrier(address, port, there, config, clock)
             if carrier is not None:
                 return carrier
+            _leave(each, port, "a proxy, or no TLS, is between here and the server")
     return None
+
+
+def _leave(offered: DataPort, port: int, why: str) -> None:
+    """Log which port is left alone. No fault: streams can always use the control carrier."""
+    logger.info(
+        "port %d (%s) of the server is not used: %s; streams use the connection of the session, "
+        "which is slower",
+        port,
+        offered.carrier,
+        why,
+        extra=noted("data port left", port=port, carrier=offered.carrier, reason=why),
+    )
 
 
 def _port_of(offered: DataPort, address: str) -> int:

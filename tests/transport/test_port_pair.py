@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import socket
 from collections.abc import Iterator
 
@@ -113,6 +114,24 @@ def test_a_client_counts_from_the_port_that_it_has_reached(
 def test_where_no_port_is_above_a_client_does_without(address: str) -> None:
     offered = [DataPort("tcp", 8518, above=1)]
     assert data_carrier_to(address, offered, SESSION, SMALL, running_time) is None
+
+
+@pytest.mark.parametrize(
+    ("address", "offered", "why"),
+    [
+        ("127.0.0.1:5000", DataPort("pigeon", 8518), "port 8518 (pigeon).*does not know it"),
+        ("127.0.0.1:5000", DataPort("tcp", 8518), "port 8518 (tcp).*data_ports permits 80-81 only"),
+        ("10.0.0.1:5000", DataPort("tcp", 80), "port 80 (tcp).*a proxy, or no TLS"),
+    ],
+)
+def test_a_client_logs_which_port_it_leaves_alone_and_why(
+    address: str, offered: DataPort, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = SMALL.model_copy(update={"stream": StreamConfig(data_ports="80-81")})
+    with caplog.at_level(logging.INFO, "streamlink.client"):
+        assert data_carrier_to(address, [offered], SESSION, settings, running_time) is None
+    (said,) = [each.message for each in caplog.records]
+    assert re.search(why.replace("(", r"\(").replace(")", r"\)"), said)
 
 
 @pytest.mark.parametrize(
