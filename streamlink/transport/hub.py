@@ -227,6 +227,7 @@ class Hub:
             # Nothing may wait for a client once the clocks have stopped.
             self.registry.abort_all(reason)
             self.ticker.close()
+            self.reach.close()
             self._close_shared()
 
     def _close_shared(self) -> None:
@@ -356,7 +357,6 @@ class Hub:
             self.wire.add(sent=len(raw))
             yield raw
         end_call(call, pump)
-        self._look_at(attached.session)
 
     def data_key(self, session_id: str) -> bytes:
         """Return what a connection to a data port has to prove that it knows.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from weakref import WeakKeyDictionary, WeakSet
+import threading
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 from streamlink.clock import Clock
+from streamlink.timers import Timer, start_timer
 from streamlink.transport.log import noted
 from streamlink.transport.proving import PROVE_SECONDS
 from streamlink.transport.session import Session
@@ -23,29 +25,47 @@ class DataReach:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        # Gone with their sessions. Sets and dictionaries of the interpreter: each step is atomic,
-        # and a line that is logged twice would be no harm.
-        self._reached: WeakSet[Session] = WeakSet()
-        self._without: WeakKeyDictionary[Session, float] = WeakKeyDictionary()
-        self._told: WeakSet[Session] = WeakSet()
+        self._lock = threading.Lock()
+        self._reached: WeakSet[Session] = WeakSet()  # both gone with their sessions
+        self._watched: WeakKeyDictionary[Session, Timer] = WeakKeyDictionary()
 
     def reached(self, session: Session) -> None:
         """A connection of ``session`` to a data port has been proven."""
-        self._reached.add(session)
+        with self._lock:
+            self._reached.add(session)
+            timer = self._watched.get(session)
+        if timer is not None:
+            timer.cancel()
+
+    def close(self) -> None:
+        """Name nobody any more."""
+        with self._lock:
+            timers = list(self._watched.values())
+        for timer in timers:
+            timer.cancel()
 
     def went_without(self, session: Session, ports: str) -> None:
-        """A stream of ``session`` has come over the carrier of sessions; logs it once.
+        """A stream of ``session`` has come over the carrier of sessions; logs it once, later.
 
         Args:
             session: whose stream it is.
             ports: what its welcome offered, for people.
         """
-        if session in self._reached or session in self._told:
+        later = ref(session)
+        with self._lock:
+            if session in self._reached or session in self._watched:
+                return
+            try:
+                # A stream does not wait for the proof, which may take a client so long. And it is
+                # not waited for: the operator would hear of the port hours later.
+                timer = start_timer(self._clock, PROVE_SECONDS, lambda: self._tell(later(), ports))
+            except RuntimeError:  # no more threads here: the next stream sees to it
+                return
+            self._watched[session] = timer
+
+    def _tell(self, session: Session | None, ports: str) -> None:
+        if session is None or session.is_ending or session in self._reached:
             return
-        # A stream does not wait for the proof, which may take a client so long.
-        if self._clock() - self._without.setdefault(session, self._clock()) < PROVE_SECONDS:
-            return
-        self._told.add(session)
         logger.warning(
             "%s has never reached %s, and its streams use the connection of its session, which is "
             "slower; let connections to this port through",

@@ -24,42 +24,59 @@ def session() -> Iterator[Session]:
     line.close()
 
 
-def went(reach: DataReach, session: Session, caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return what is logged when a stream of ``session`` comes over the usual carrier."""
+@pytest.fixture
+def clock() -> Iterator[VirtualClock]:
+    with VirtualClock().running() as clock:
+        yield clock
+
+
+def warned(clock: VirtualClock, seconds: float, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what is logged within so many seconds from now on."""
     caplog.clear()
     with caplog.at_level(logging.WARNING, "streamlink.server"):
-        reach.went_without(session, PORTS)
+        clock.wait(clock.event(), seconds)
     return [each.message for each in caplog.records]
 
 
-def test_who_still_may_be_proving_is_not_named(
-    session: Session, caplog: pytest.LogCaptureFixture
+def test_who_never_reaches_it_is_named_once_with_the_port_while_its_stream_still_moves(
+    session: Session, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock = VirtualClock()
     reach = DataReach(clock)
-    assert went(reach, session, caplog) == []
-    clock.advance(PROVE_SECONDS - 1)
-    assert went(reach, session, caplog) == []
-
-
-def test_who_never_reaches_it_is_named_once_with_the_port(
-    session: Session, caplog: pytest.LogCaptureFixture
-) -> None:
-    clock = VirtualClock()
-    reach = DataReach(clock)
-    went(reach, session, caplog)
-    clock.advance(PROVE_SECONDS)
-    (said,) = went(reach, session, caplog)
+    reach.went_without(session, PORTS)
+    # Who still may be proving is not named.
+    assert warned(clock, PROVE_SECONDS - 1, caplog) == []
+    (said,) = warned(clock, 2.0, caplog)
     assert said.startswith(f"site-1 has never reached {PORTS}")
-    assert went(reach, session, caplog) == []
+    reach.went_without(session, PORTS)
+    assert warned(clock, 2 * PROVE_SECONDS, caplog) == []
 
 
+@pytest.mark.parametrize("is_first", [True, False])
 def test_who_has_reached_it_is_never_named(
-    session: Session, caplog: pytest.LogCaptureFixture
+    is_first: bool, session: Session, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock = VirtualClock()
     reach = DataReach(clock)
-    reach.reached(session)
-    for _ in range(2):
-        assert went(reach, session, caplog) == []
-        clock.advance(2 * PROVE_SECONDS)
+    if is_first:
+        reach.reached(session)
+    reach.went_without(session, PORTS)
+    if not is_first:
+        reach.reached(session)
+    assert warned(clock, 2 * PROVE_SECONDS, caplog) == []
+
+
+def test_who_has_left_is_not_named(
+    session: Session, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    reach = DataReach(clock)
+    reach.went_without(session, PORTS)
+    session.close("it has done its work")
+    assert warned(clock, 2 * PROVE_SECONDS, caplog) == []
+
+
+def test_a_server_that_closes_names_nobody(
+    session: Session, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    reach = DataReach(clock)
+    reach.went_without(session, PORTS)
+    reach.close()
+    assert warned(clock, 2 * PROVE_SECONDS, caplog) == []
