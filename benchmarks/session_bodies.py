@@ -21,7 +21,10 @@ from streamlink import LinkConfig, Server
 from streamlink.link import Assignment, ClientLink, ClientRequest
 from streamlink.stores import MemoryStore
 
-__all__ = ["join", "security", "serve", "settings"]
+__all__ = ["MEMORY_BYTES", "join", "security", "serve", "settings"]
+
+MEMORY_BYTES = 256 << 20
+"""What the server may have for the models of all its clients together."""
 
 _JOIN_SECONDS, _MOVE_SECONDS = 500.0, 280.0
 _AT_ONCE = 8  # clients of one process that connect at the same time
@@ -168,8 +171,10 @@ class _Asking(Watching):
 
 def settings(sessions: int, certificates: str, name: str) -> LinkConfig:
     """Return the settings of one end; ``name`` is the folder of its certificate."""
+    shared = {"stream": {"memory_bytes": MEMORY_BYTES}} if name == "server" else {}
     return LinkConfig.model_validate(
         {
+            **shared,
             "grpc": {"max_clients": sessions},
             "timeouts": {
                 # A machine that starts a thousand clients at once is busy.
