@@ -131,8 +131,8 @@ class GrpcConfig(Settings):
     max_clients: int = Field(default=16, ge=1, le=MAX_CLIENTS)
     """Server: most sessions at the same time (count). If it is not set, a job that waits for more
     clients raises it to that number; with ``stream.memory_bytes`` it is as many as that number and
-    the limit of file descriptors have room for. Price: two threads each, and two for each
-    stream."""
+    the limit of file descriptors have room for. Price: descriptors and some memory each
+    (docs/operations.md); two threads for each stream that does not use the data port."""
 
     lookahead_bytes: Size = Field(default=8 * MiB, ge=64 * KiB)
     """HTTP/2 flow-control window of each stream (bytes); a link needs its bandwidth-delay product:
