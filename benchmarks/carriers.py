@@ -15,7 +15,16 @@ from benchmarks.side_by_side import Claim, side_by_side
 from benchmarks.stats import MIN_PAIRS, Comparison, Result
 from benchmarks.worker import Port
 
-__all__ = ["AT_LEAST", "OVER_TCP", "PEERS", "grpc_receiver", "is_met", "run", "tcp_receiver"]
+__all__ = [
+    "AT_LEAST",
+    "OVER_GRPC",
+    "OVER_TCP",
+    "PEERS",
+    "grpc_receiver",
+    "is_met",
+    "run",
+    "tcp_receiver",
+]
 
 RAW = "raw TCP"
 _SENDER = "benchmarks.peer_socket:sender"
@@ -24,8 +33,8 @@ _RAW_PEERS = (
     Peer(f"{RAW}, MSG_WAITALL", "benchmarks.peer_socket:waiting_receiver", _SENDER),
 )
 OVER_TCP = Peer("streamlink, tcp", "benchmarks.carriers:tcp_receiver", STREAMLINK.sender, True)
-_OVER_GRPC = Peer("streamlink, grpc", "benchmarks.carriers:grpc_receiver", STREAMLINK.sender, True)
-PEERS = (OVER_TCP, _OVER_GRPC, *_RAW_PEERS, FLIGHT, PLAIN_TUNED)
+OVER_GRPC = Peer("streamlink, grpc", "benchmarks.carriers:grpc_receiver", STREAMLINK.sender, True)
+PEERS = (OVER_TCP, OVER_GRPC, *_RAW_PEERS, FLIGHT, PLAIN_TUNED)
 
 AT_LEAST = {RAW: 0.75, FLIGHT.name: 1.5, PLAIN_TUNED.name: 1.2}
 """What streamlink over TCP reaches, as a multiple of each."""

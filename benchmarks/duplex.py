@@ -8,8 +8,10 @@ traverse, by the seconds of the rounds; it is compared with plain grpcio carryin
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -40,8 +42,9 @@ def streamlink_server(port: Port, load: dict[str, Any], clients: int, rounds: in
 
     Steps: ``Load.from_json``, imports and ``tune_allocator``, ``port.mark_base()``, model,
     ``port.tell("listening", address=…)``, wait for all clients, ``port.tell("ready")``,
-    ``port.wait_for("go")``, timed rounds, then ``port.tell("ran", seconds=…, verified=…)``, with
-    ``verified`` from the final model: every element grew by the executor's number times rounds.
+    ``port.wait_for("go")``, timed rounds, then ``port.tell("ran", …)`` with the seconds and the
+    processor's seconds of these rounds, and ``verified`` from the final model: every element grew
+    by the executor's number times rounds.
     """
     plan = Load.from_json(load)
     tune_allocator(plan)
@@ -59,14 +62,14 @@ def streamlink_server(port: Port, load: dict[str, Any], clients: int, rounds: in
             job.run_round(number)
         port.tell("ready")
         port.wait_for("go")
-        started_at = time.perf_counter()
+        started_at, used = time.perf_counter(), time.process_time()
         for number in range(rounds):
             job.run_round(WARM_UP_ROUNDS + number)
-        seconds = time.perf_counter() - started_at
+        seconds, cpu_seconds = time.perf_counter() - started_at, time.process_time() - used
     grown = ADDED * (WARM_UP_ROUNDS + rounds)
     final = list(store.arrays.values())
     verified = all(bool((values == key + grown).all()) for key, values in enumerate(final))
-    port.tell("ran", seconds=seconds, verified=verified)
+    port.tell("ran", seconds=seconds, cpu_seconds=cpu_seconds, verified=verified)
 
 
 def streamlink_client(port: Port, load: dict[str, Any], address: str, name: str) -> None:
@@ -89,10 +92,14 @@ def streamlink_client(port: Port, load: dict[str, Any], address: str, name: str)
 
 @dataclass(frozen=True)
 class Rounds:
-    """Some rounds: payload of both directions and all clients (bytes), seconds, and memory."""
+    """Some rounds: payload of both directions and all clients (bytes), seconds, and memory.
+
+    ``cpu_seconds`` are those of the server in these rounds, without its start and its end.
+    """
 
     payload_bytes: int
     seconds: float
+    cpu_seconds: float
     server: Usage
     clients: tuple[Usage, ...]
 
@@ -101,11 +108,17 @@ class Rounds:
         """Aggregate payload per second (bytes/s)."""
         return self.payload_bytes / self.seconds
 
+    @property
+    def cpu_seconds_per_gb(self) -> float:
+        """The server's processor time for a GB of payload, whichever way it went (seconds)."""
+        return self.cpu_seconds / (self.payload_bytes / 1e9)
+
     def as_json(self) -> dict[str, Any]:
         """Return the rounds as a JSON object."""
         return {
             "seconds": self.seconds,
             "bytes_per_second": self.rate,
+            "server_cpu_seconds_per_gb": self.cpu_seconds_per_gb,
             "server": self.server.as_json(),
             "clients": [usage.as_json() for usage in self.clients],
         }
@@ -131,8 +144,11 @@ def run(quick: bool) -> Result:
         name="duplex",
         claim=f"{CLIENTS} clients with a streaming executor carry, both directions together, at "
         f"least {AT_LEAST:.2f} x one plain grpcio stream",
-        columns=("what", "GB/s, median", "p10..p90", "rounds are"),
-        rows=tuple(_row(name, rates[name], str(ratios.get(name, ""))) for name in results),
+        columns=("what", "GB/s, median", "p10..p90", "rounds are", "server's CPU, s per GB"),
+        rows=tuple(
+            (*_row(name, rates[name], str(ratios.get(name, ""))), _cpu(runs))
+            for name, runs in results.items()
+        ),
         facts={
             "load": load.as_json(),
             "runs": {name: [found.as_json() for found in runs] for name, runs in results.items()},
@@ -174,7 +190,12 @@ def measure_rounds(load: Load) -> Rounds | Run:
             raise WorkerFailed("the final model is not what the rounds should give")
         used = server.finish(), tuple(client.finish() for client in clients)
     payload_bytes = 2 * CLIENTS * ROUNDS * load.total_bytes
-    return Rounds(payload_bytes, ran["seconds"], *used)
+    return Rounds(payload_bytes, ran["seconds"], ran["cpu_seconds"], *used)
+
+
+def _cpu(runs: Sequence[Rounds | Run]) -> str:
+    seen = [each.cpu_seconds_per_gb for each in runs if isinstance(each, Rounds)]
+    return f"{median(seen):.2f}" if seen else ""
 
 
 def _row(name: str, rates: list[float], ratio: str) -> tuple[str, ...]:

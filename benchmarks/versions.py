@@ -6,7 +6,10 @@ worktree`` of an older commit. ``--what`` chooses the load:
 - ``job``: the example at the large job's shape: 64 arrays of 16 MB, two clients, three rounds, the
   model stored with zstd, every element verified. Only the rounds are timed.
 - ``bulk``: one stream of 4 GiB, array to array.
+- ``grpc``: the same over gRPC in both versions, whatever other carriers they have.
 - ``crowd``: one round of 64 clients with 64 MB each.
+- ``cpu``: rounds of two clients with a streaming executor, models in memory; for a second of the
+  server's processor time, from its base to its end, rather than for a second.
 
 Each run is a process that imports everything from its own tree, so each version is measured by its
 own benchmarks; both use the interpreter and the packages of this one.
@@ -45,10 +48,13 @@ class Load(StrEnum):
 
     JOB = "job"
     BULK = "bulk"
+    GRPC = "grpc"
     CROWD = "crowd"
+    CPU = "cpu"
 
 
-# Each prints its rate (bytes per second) as the last line. They use only what both trees have.
+# Each prints its rate as the last line: bytes for each second, of the processor with ``cpu``. They
+# use only what both trees have.
 _PROGRAMS = {
     Load.JOB: """
 import json, subprocess, sys, tempfile
@@ -67,12 +73,27 @@ from benchmarks.bulk import STREAMLINK
 from benchmarks.peers import runs_of
 print(runs_of([STREAMLINK], Load(total_bytes=4 * GiB))[STREAMLINK.name]().rate)
 """,
+    Load.GRPC: """
+from benchmarks.arrays import GiB, Load
+from benchmarks.peers import runs_of
+try:
+    from benchmarks.carriers import OVER_GRPC as PEER
+except ImportError:  # a version that has no other carrier
+    from benchmarks.bulk import STREAMLINK as PEER
+print(runs_of([PEER], Load(total_bytes=4 * GiB))[PEER.name]().rate)
+""",
     Load.CROWD: """
 from benchmarks.crowd import crowded, sites
 from benchmarks.jobs import run_job
 from benchmarks.models import Layout
 job = crowded(64, Layout(tensors=32, tensor_bytes=2_000_000))
 print(2 * 64 * job.layout.nbytes / run_job(job, sites(64)).seconds)
+""",
+    Load.CPU: """
+from benchmarks.arrays import GiB, Load
+from benchmarks.duplex import ROUNDS, WARM_UP_ROUNDS, measure_rounds
+ran = measure_rounds(Load(total_bytes=GiB, tensors=64, tuned=True))
+print(ran.payload_bytes * (WARM_UP_ROUNDS + ROUNDS) / ROUNDS / ran.server.cpu_seconds)
 """,
 }
 
