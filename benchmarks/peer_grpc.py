@@ -31,9 +31,9 @@ def receiver(port: Port, load: dict[str, Any]) -> None:
     port.mark_base()
     target = make_target(plan.total_bytes)
     has_all = threading.Event()
-    server = grpc.server(ThreadPoolExecutor(2), options=_options(plan))
-    server.add_generic_rpc_handlers((_handlers(plan, target, has_all),))
-    address = f"127.0.0.1:{_listen(server, plan)}"
+    server = grpc.server(ThreadPoolExecutor(2), options=options_of(plan))
+    server.add_generic_rpc_handlers((handlers(plan, target, has_all),))
+    address = f"127.0.0.1:{listen(server, plan)}"
     server.start()
     port.tell("listening", address=address)
     has_all.wait()
@@ -80,7 +80,7 @@ def _messages(
         yield b"".join((HEADER.pack(offset, len(payload)), payload))
 
 
-def _handlers(
+def handlers(
     plan: Load, target: Bytes, has_all: threading.Event
 ) -> grpc.GenericRpcHandler[bytes, bytes]:
     view = target.data
@@ -109,7 +109,7 @@ def _handlers(
     return grpc.method_handlers_generic_handler(SERVICE, {METHOD: method})
 
 
-def _listen(server: grpc.Server, plan: Load) -> int:
+def listen(server: grpc.Server | grpc.aio.Server, plan: Load) -> int:
     if not plan.certificates:
         return server.add_insecure_port("127.0.0.1:0")
     key, chain = (_pem(plan, "server", name) for name in ("key.pem", "certificate.pem"))
@@ -118,15 +118,15 @@ def _listen(server: grpc.Server, plan: Load) -> int:
 
 def _channel(address: str, plan: Load) -> grpc.Channel:
     if not plan.certificates:
-        return grpc.insecure_channel(address, options=_options(plan))
+        return grpc.insecure_channel(address, options=options_of(plan))
     trusted = grpc.ssl_channel_credentials(_pem(plan, "server", "ca.pem"))
-    return grpc.secure_channel(address, trusted, options=_options(plan))
+    return grpc.secure_channel(address, trusted, options=options_of(plan))
 
 
 def _pem(plan: Load, *name: str) -> bytes:
     return Path(plan.certificates, *name).read_bytes()
 
 
-def _options(plan: Load) -> list[tuple[str, int]]:
+def options_of(plan: Load) -> list[tuple[str, int]]:
     unlimited = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
     return unlimited + list(plan.options)

@@ -95,6 +95,11 @@ FLIGHT = Peer(
 )
 TCP = Peer("raw TCP", "benchmarks.peer_tcp:receiver", "benchmarks.peer_tcp:sender")
 PEERS = (PLAIN, PLAIN_TUNED, FLIGHT, TCP)
+AIO = tuple(
+    Peer(f"grpc.aio server, {kind} handler", f"benchmarks.peer_aio:{kind}_receiver", PLAIN.sender)
+    for kind in ("sync", "async")
+)
+"""What one event loop for all calls costs a stream: beside ``PLAIN``, in this program only."""
 
 
 def measure(peer: Peer, load: Load) -> Run:
@@ -123,7 +128,7 @@ def measure(peer: Peer, load: Load) -> Run:
 def run(quick: bool) -> Result:
     """Measure the peers alone: what this machine gives without streamlink."""
     load = Load(total_bytes=GiB if quick else 4 * GiB)
-    present = [peer for peer in PEERS if not peer.missing]
+    present = [peer for peer in (*PEERS, *AIO) if not peer.missing]
     results = interleave(runs_of(present, load), pairs=1 if quick else MIN_PAIRS)
     skipped = [peer.missing for peer in PEERS if peer.missing]
     return Result(
