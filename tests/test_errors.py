@@ -145,6 +145,7 @@ SAMPLES: list[tuple[StreamlinkError, Sequence[object]]] = [
     ),
     (RoundError("round 3 failed", FAILURES), ["round 3 failed", "site-1: is gone", "was late"]),
     (NOT_FINITE, ["site-1", "w1", 512, "reject"]),
+    (NonFiniteUpdate("site-1", "w1", 512, ""), ["site-1", "w1", 512, "accept_non_finite"]),
     (JobAborted("wrong data"), ["wrong data", "by the operator"]),
     (NonFiniteRound("site-1", NOT_FINITE), ["site-1", "w1"]),
     (QuorumNotReached("1 of 2", FAILURES), ["1 of 2", "site-1: is gone", "site-2: was late"]),

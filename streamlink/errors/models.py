@@ -78,7 +78,8 @@ class NonFiniteUpdate(ModelError):
         peer_name: the client whose update it is.
         tensor: the first tensor with such an element.
         index: the element's flat position in it.
-        setting: the value of ``non_finite`` that forbids it.
+        setting: the value of ``non_finite`` that forbids it; empty: there is no such setting, but
+            ``accept_non_finite``.
     """
 
     def __init__(self, peer_name: str, tensor: str, index: int, setting: str) -> None:
@@ -87,8 +88,12 @@ class NonFiniteUpdate(ModelError):
         self.index = index
         self.setting = setting
         super().__init__(
-            f"element {index} of tensor {tensor!r} in the update of {peer_name} is NaN or infinite,"
-            f" and non_finite is {setting!r}"
+            f"element {index} of tensor {tensor!r} in the update of {peer_name} is NaN or infinite"
+            + (
+                f", and non_finite is {setting!r}"
+                if setting
+                else "; find out why it diverged, leave it out, or set accept_non_finite"
+            )
         )
 
 

@@ -128,7 +128,7 @@ class AveragedModel:
             if position >= 0:
                 index, inside = self._spec.locate(first + position * values.itemsize)
                 tensor = self._spec.tensors[index]
-                raise NonFiniteUpdate(name, tensor.name, inside // tensor.itemsize, "reject")
+                raise NonFiniteUpdate(name, tensor.name, inside // tensor.itemsize, "")
 
 
 def _weights(names: list[str], weights: Mapping[str, float] | None) -> list[float]:
