@@ -31,7 +31,7 @@ from flwr.supercore.task_identity import TaskIdentity
 import streamlink
 from streamlink import LinkConfig, SecurityConfig
 from streamlink.certs import make_certificates
-from streamlink.errors import StreamlinkError
+from streamlink.errors import NonFiniteUpdate, StreamlinkError
 from streamlink.integrations.flower import (
     StreamingFedAvg,
     StreamlinkGrid,
@@ -292,6 +292,24 @@ def check_our_strategy_averages_into_its_store() -> None:
     with StreamlinkGrid(InMemory(adding)) as grid:
         strategy.start(grid, None, 1, 60, None, None, evaluate)  # in Flower's order
     assert seen[4:] == [4.5, 6.0]
+
+
+def check_an_update_that_is_not_finite_ends_the_run_by_its_node_unless_accepted() -> None:
+    def diverging(message: Message, context: Context) -> Message:
+        nan = np.asarray(np.nan if context.node_id == 22 else 1.0, np.float32)
+        content = {"arrays": ArrayRecord([nan]), "metrics": MetricRecord({"num-examples": 1})}
+        return Message(RecordDict(content), reply_to=message)
+
+    first = ArrayRecord([np.zeros((), np.float32)])
+    with StreamlinkGrid(InMemory(diverging)) as grid:
+        refused = ""
+        try:
+            StreamingFedAvg(MemoryStore(), **NO_EVALUATE).start(grid, first, 1)
+        except NonFiniteUpdate as error:
+            refused = str(error)
+        assert "'0' in the update of 22" in refused
+        accepting = StreamingFedAvg(MemoryStore(), accept_non_finite=True, **NO_EVALUATE)
+        assert np.isnan(accepting.start(grid, first, 1).arrays["0"].numpy())
 
 
 def check_our_strategy_begins_with_the_model_in_its_store() -> None:

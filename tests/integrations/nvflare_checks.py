@@ -117,6 +117,16 @@ def check_models_beside_differences_are_refused(folder: Path) -> None:
     assert "models from others" in refusal(job, ParamsType.DIFF, dict(MODEL))
 
 
+def check_an_update_that_is_not_finite_is_refused_by_its_site_unless_accepted(folder: Path) -> None:
+    job, diverged = Job(folder), {"w": np.full((2, 3), np.inf, np.float32)}
+    for kind in (ParamsType.FULL, ParamsType.DIFF):
+        assert "'w' in the update of site-0" in refusal(job, kind, diverged)
+        job.aggregator.reset_stats()
+    accepting = StoreAggregator(accept_non_finite=True)
+    accepting.fl_ctx, job.aggregator = job.context, accepting
+    assert np.isinf(job.mean(ParamsType.FULL, diverged)["w"]).all()
+
+
 def check_a_damaged_model_of_a_job_is_no_first_round(folder: Path) -> None:
     job = Job(folder)
     job.mean(ParamsType.FULL, dict(MODEL))

@@ -22,16 +22,18 @@ class StreamingFedAvg(FedAvg):  # type: ignore[misc]  # untyped
     """``FedAvg`` that holds windows of models instead of models.
 
     Sampling, checks of the replies, weights and metrics are Flower's own; only the mean of the
-    arrays is ours. It keeps their dtypes (Flower makes float64 of integers), and refuses NaN.
+    arrays is ours. It keeps their dtypes (Flower makes float64 of integers).
 
     Args:
         store: holds the model, such as ``streamlink.open_store("model")``; each round replaces it.
+        accept_non_finite: let NaN and infinity into the mean, as Flower's own strategies do;
+            otherwise such an update ends the run, with an error that names its node.
         options: those of ``FedAvg``.
     """
 
-    def __init__(self, store: ModelStore, **options: Any) -> None:
+    def __init__(self, store: ModelStore, *, accept_non_finite: bool = False, **options: Any):
         super().__init__(**options)
-        self._store = store
+        self._store, self._accepts = store, accept_non_finite
 
     def start(self, grid: Any, initial_arrays: Any = None, *args: Any, **options: Any) -> Any:
         """Start, as Flower's strategies do.
@@ -57,7 +59,8 @@ class StreamingFedAvg(FedAvg):  # type: ignore[misc]  # untyped
         """Average the arrays of the replies into the store; the metrics are aggregated by Flower.
 
         Raises:
-            StreamlinkError: the models differ, one has NaN, or the store cannot take the mean.
+            StreamlinkError: the models differ, one has NaN or infinity and these are not accepted,
+                or the store cannot take the mean.
         """
         replies = list(replies)
         # Flower checks, logs and weighs them as always, with arrays that have no elements.
@@ -69,7 +72,7 @@ class StreamingFedAvg(FedAvg):  # type: ignore[misc]  # untyped
         sources = {n: source_of(next(iter(c.array_records.values()))) for n, c in good.items()}
         metrics_of = {n: next(iter(c.metric_records.values())) for n, c in good.items()}
         weights = {n: float(each[self.weighted_by_key]) for n, each in metrics_of.items()}
-        copy_model(AveragedModel(sources, weights), self._store)
+        copy_model(AveragedModel(sources, weights, accept_non_finite=self._accepts), self._store)
         return record_of(self._store.open()), metrics
 
 

@@ -76,11 +76,13 @@ class StoreAggregator(ModelAggregator):
 
     Args:
         persistor: id of the ``StorePersistor``.
+        accept_non_finite: let NaN and infinity into the mean, as FLARE's own aggregation does;
+            otherwise such an update fails the job, with an error that names its site.
     """
 
-    def __init__(self, persistor: str = "persistor") -> None:
+    def __init__(self, persistor: str = "persistor", accept_non_finite: bool = False) -> None:
         super().__init__()
-        self.persistor = persistor
+        self.persistor, self.accept_non_finite = persistor, accept_non_finite
         self._models: dict[str, Any] = {}
 
     def accept_model(self, model: Any) -> None:
@@ -95,9 +97,9 @@ class StoreAggregator(ModelAggregator):
         """Average what was accepted, store it, and return it unread."""
         models, steps = dict(self._models), FLMetaKey.NUM_STEPS_CURRENT_ROUND
         weights = {name: float(each.meta.get(steps) or 1) for name, each in models.items()}
-        sources = {name: whole(model.params) for name, model in models.items()}
+        parts = {name: whole(model.params) for name, model in models.items()}
         persistor = self.fl_ctx.get_engine().get_component(self.persistor)
-        mean: ModelSource = AveragedModel(sources, weights)
+        mean: ModelSource = AveragedModel(parts, weights, accept_non_finite=self.accept_non_finite)
         if ParamsType.DIFF in (kinds := {model.params_type for model in models.values()}):
             base = whole(persistor.load_model(self.fl_ctx)[ModelLearnableKey.WEIGHTS])
             mean = map_model(base, partial(_added, _differences(mean, base.spec, kinds)))
