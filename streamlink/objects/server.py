@@ -146,6 +146,11 @@ class ObjectServer(Closing):
         return self._server.address
 
     @property
+    def clients(self) -> tuple[str, ...]:
+        """Names of the clients that are connected now, in order."""
+        return tuple(peer.name for peer in self._server.peers())
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all objects that it holds, those that arrive included."""
         with self._holding.on_shelf() as shelf:
