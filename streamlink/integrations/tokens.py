@@ -51,7 +51,7 @@ class TokenList(SecretFile):
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock, self._own = threading.Lock(), dict[str, str]()
         # A server refuses an empty list. No client has an empty name, and nobody has this token.
         self._hashes = {"": [_hash(secrets.token_urlsafe(32))]}
         super().__init__(json.dumps(self._hashes))
@@ -61,6 +61,15 @@ class TokenList(SecretFile):
         token = secrets.token_urlsafe(32)
         with self._lock:
             self._hashes.setdefault(name, []).append(_hash(token))
+        return token
+
+    def token_of(self, name: str) -> str:
+        """Return the token of a client that keeps one as long as this list; it counts at once."""
+        with self._lock:
+            if (token := self._own.get(name)) is None:
+                token = self._own[name] = secrets.token_urlsafe(32)
+                self._hashes.setdefault(name, []).append(_hash(token))
+                self.write(json.dumps(self._hashes))
         return token
 
     def dismiss(self, name: str, token: str) -> None:

@@ -49,6 +49,14 @@ def test_a_name_may_have_several_tokens_and_lose_one_of_them() -> None:
     assert found["site-1"] == [sha256(second.encode()).hexdigest()]
 
 
+def test_a_client_keeps_the_token_that_it_was_given_and_may_connect_with_it_at_once() -> None:
+    tokens = TokenList()
+    first = tokens.token_of("site-1")
+    assert tokens.token_of("site-1") == first != tokens.token_of("site-2")
+    found = json.loads(tokens.path.read_text())
+    assert found["site-1"] == [sha256(first.encode()).hexdigest()]
+
+
 def test_what_was_never_admitted_is_dismissed_without_harm() -> None:
     tokens = TokenList()
     tokens.dismiss("site-1", "no token of this list")
