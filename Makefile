@@ -50,8 +50,11 @@ test-all: venv ## the rest of the tests: real processes, long ones, all examples
 test-integrations: venv ## FLARE, Flower and APPFL with and without us (hours; goes on if interrupted); SMALL=1: minutes
 	@# First the environments: a test's time limit is not meant for them.
 	$(BIN)/python -m benchmarks.integrations.environments
-	$(BIN)/pytest -q -n 0 -o faulthandler_timeout=0 -m "integrations$(if $(SMALL),(small=True))" tests/integrations
-	$(BIN)/python -m benchmarks.integrations $(if $(SMALL),--small)
+	@# The cases and their table come whatever the tests end with; a failure of either is the status.
+	trap 'exit 130' INT TERM; \
+	$(BIN)/pytest -q -n 0 -o faulthandler_timeout=0 -m "integrations$(if $(SMALL),(small=True))" tests/integrations; tests=$$?; \
+	$(BIN)/python -m benchmarks.integrations $(if $(SMALL),--small); cases=$$?; \
+	[ $$tests -eq 0 ] || exit $$tests; exit $$cases
 
 test-stress: venv ## N=20 runs of each process test beside four busy processes; goes on if interrupted
 	$(BIN)/python -m tests.support.stress --runs $(N) --workers $(WORKERS) \
