@@ -17,7 +17,7 @@ import torch
 
 import streamlink as sl
 from streamlink.certs import make_certificates
-from streamlink.errors import ModelError, ObjectRefused, RoundError, StreamlinkError
+from streamlink.errors import ModelError, ObjectRefused, StreamlinkError
 from streamlink.integrations.appfl import (
     KEY,
     StreamlinkAggregator,
@@ -109,10 +109,7 @@ def test_a_reference_is_good_for_the_client_that_it_was_made_for(
 def test_nobody_joins_under_a_name_without_the_token_of_its_configuration(
     server: StreamlinkServerAgent,
 ) -> None:
-    stranger = StreamlinkClientCommunicator(
-        *(Communicator(server), server.objects.address, {}),
-        config=sl.LinkConfig(security=sl.SecurityConfig()),
-    )
+    stranger = joined(server, config=sl.LinkConfig(security=sl.SecurityConfig()))
     with stranger, pytest.raises(StreamlinkError, match="token"):
         stranger.get_global_model()
 
@@ -132,22 +129,6 @@ def test_a_client_asks_again_when_the_objects_of_the_server_were_started_again(
     with client:
         assert same(client.get_global_model(init_model=True), MODEL)
         assert len(client.carried) == 2
-
-
-def test_a_round_whose_other_client_is_lost_ends_with_an_error_and_ends_the_server() -> None:
-    with StreamlinkServerAgent(Agent(clients=2), round_timeout=0.05) as server:
-        with joined(server) as client:
-            with pytest.raises(RoundError, match="one of them was lost"):
-                client.update_global_model(MODEL)
-        assert server.server_terminated()
-
-
-def test_a_server_whose_job_is_done_does_not_wait_for_a_client_that_was_lost() -> None:
-    agent = Agent()
-    with StreamlinkServerAgent(agent, round_timeout=0.0) as server:
-        assert not server.server_terminated()
-        agent.is_over = True
-        assert server.server_terminated()
 
 
 CHUNKS = {"grpc_configs": {"use_model_chunking": True}}

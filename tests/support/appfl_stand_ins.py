@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -17,7 +18,14 @@ MODEL = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(3, dtype=torch.bf
 
 
 class Agent:
-    """The part of ``appfl.agent.ServerAgent`` that its communicator calls."""
+    """The part of ``appfl.agent.ServerAgent`` that its communicator calls.
+
+    It works as with APPFL's ``SyncScheduler``, also in what that leaves behind when aggregating
+    fails: open futures, and the models of the round.
+
+    Attributes:
+        came: set as soon as a client's model is here.
+    """
 
     def __init__(self, server: Mapping[str, Any] | None = None, clients: int = 1) -> None:
         self.server_agent_config = SimpleNamespace(
@@ -25,6 +33,7 @@ class Agent:
         )
         self.model = {name: each.clone() for name, each in MODEL.items()}
         self.clients, self.updates = clients, dict[Any, Any]()
+        self.futures, self.came = dict[Any, Future[Any]](), threading.Event()
         self.is_over = False
 
     def get_num_clients(self) -> int:
@@ -38,12 +47,19 @@ class Agent:
 
     def global_update(self, client_id: str, local_model: Any, **kwargs: Any) -> Any:
         self.updates[client_id] = local_model
-        future: Future[Any] = Future()
+        future = self.futures[client_id] = Future()
         if len(self.updates) == self.clients:
-            self.model = {name: each + 1 for name, each in local_model.items()}
+            self.model = self.aggregate(self.updates)
             self.updates.clear()
-            future.set_result((dict(self.model), {"local_steps": 7}))
+            while self.futures:
+                self.futures.popitem()[1].set_result((dict(self.model), {"local_steps": 7}))
+        self.came.set()
         return future
+
+    def aggregate(self, updates: Mapping[Any, Any]) -> dict[str, Any]:
+        """Return the new model."""
+        *_, last = updates.values()
+        return {name: each + 1 for name, each in last.items()}
 
     def training_finished(self) -> bool:
         return self.is_over

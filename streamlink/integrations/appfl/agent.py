@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import copy
-import threading
+import logging
 import time
-from collections.abc import Mapping
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from streamlink import LinkConfig
-from streamlink.errors import ModelError, RoundError
+from streamlink.errors import ModelError
 from streamlink.integrations.appfl.trust import link_config
-from streamlink.integrations.appfl.wrapper import KEY, RPC_SECONDS, Wrapper, require_plain, section
+from streamlink.integrations.appfl.waiting import ROUND_SECONDS, Waiting
+from streamlink.integrations.appfl.wrapper import KEY, Wrapper, require_plain, section
 from streamlink.integrations.folders import own_folder
 from streamlink.integrations.ports import ON_DISK, listening
 from streamlink.integrations.tokens import TokenList
@@ -24,6 +23,8 @@ from streamlink.integrations.torch_models import Tensors
 from streamlink.objects import ObjectLimits, ObjectServer
 
 __all__ = ["StreamlinkServerAgent"]
+
+logger = logging.getLogger("streamlink.integrations.appfl")
 
 _CHUNKED = ("_chunk_idx", "_chunk_id", "_request_chunked")
 
@@ -42,15 +43,12 @@ class StreamlinkServerAgent(Wrapper):
         spool: directory in which this server makes a folder for what clients send; it goes with the
             server. None: it is held in memory.
         round_timeout: how long a client waits for the others (seconds); then one was lost, and the
-            round fails, and the job with it.
-
-    Attributes:
-        objects: the server of the models, from the beginning of the ``with`` block.
+            round fails, and the job with it. The job also ends where no client is connected, and
+            none has called for so long. APPFL ends a call after an hour, unless ``use_polling`` is
+            set in ``grpc_configs``: without it a larger value is of no use.
 
     Raises ``ValueError`` where the configuration moves models by other means, or in chunks.
     """
-
-    objects: ObjectServer
 
     def __init__(
         self,
@@ -60,42 +58,50 @@ class StreamlinkServerAgent(Wrapper):
         config: LinkConfig | None = None,
         limits: ObjectLimits | None = None,
         spool: Path | str | None = None,
-        round_timeout: float = RPC_SECONDS,
+        round_timeout: float = ROUND_SECONDS,
     ) -> None:
         super().__init__(agent)
         self._round_timeout = round_timeout
         server = agent.server_agent_config.server_configs
         require_plain(server)
         require_plain(agent.server_agent_config.client_configs)
-        self._issued, self._lock = dict[str, str](), threading.Lock()
         self._admitted: TokenList | None = None
         if config is None or "security" not in config.model_fields_set:
             self._admitted = TokenList()
             theirs = section(server, "comm_configs", "grpc_configs")
             config = link_config(theirs, config, keep=self.private_file, tokens=self._admitted.path)
-        self._is_lost, self._heard_at = False, time.monotonic()
-        self._address, self._config, self._limits, self._spool = address, config, limits, spool
+        self._first, self._rounds = Waiting(round_timeout), Waiting(round_timeout)
+        self._names, self._heard_at = set[Any](), time.monotonic()
+        self._objects: ObjectServer | None = None
+        self._address, self._config, self._spool = address, config, spool
+        self._limits = limits or (ON_DISK if spool is not None else None)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            limits, spool = self._limits, self._spool
+            spool = self._spool
             if spool is not None:
-                limits = limits or ON_DISK
                 spool = stack.enter_context(own_folder("streamlink-appfl", spool))
-            make = partial(ObjectServer, limits=limits, spool=spool)
+            make = partial(ObjectServer, limits=self._limits, spool=spool)
             most = int(self._wrapped.get_num_clients())
-            server = listening(self._address, make, self._config, most)
-            self.objects = stack.enter_context(server)
+            self._objects = stack.enter_context(listening(self._address, make, self._config, most))
             self._stack.enter_context(stack.pop_all())
         return self
+
+    @property
+    def objects(self) -> ObjectServer:
+        """The server of the models, from the beginning of the ``with`` block."""
+        if self._objects is None:
+            raise RuntimeError("call serve within `with StreamlinkServerAgent(...) as agent:`")
+        return self._objects
 
     def get_client_configs(self, **kwargs: Any) -> Any:
         """Return the clients' configuration; with port and token for the client that asks so."""
         name = kwargs.pop(KEY, None)
+        self._hear(name)
         configs = self._wrapped.get_client_configs(**kwargs)
         if name is not None:
             configs = copy.deepcopy(configs)  # the token is for one client only
-            token = self._token_of(str(name), self._admitted) if self._admitted else ""
+            token = self._admitted.token_of(str(name)) if self._admitted else ""
             configs[KEY] = {"port": self.objects.port, "token": token}
         return configs
 
@@ -103,8 +109,8 @@ class StreamlinkServerAgent(Wrapper):
         """Return the global model; to a client with references, a reference to it."""
         name = kwargs.pop(KEY, None)
         _require_whole(kwargs)
-        found = self._wrapped.get_parameters(blocking=False, **kwargs)
-        return self._answer(self._waited(found), name) if blocking else found
+        ask = partial(self._wrapped.get_parameters, blocking=False, **kwargs)
+        return self._answered(name, self._first, ask) if blocking else ask()
 
     def global_update(
         self, client_id: int | str, local_model: Any, blocking: bool = False, **kwargs: Any
@@ -112,48 +118,54 @@ class StreamlinkServerAgent(Wrapper):
         """Aggregate a client's model, which its reference names; return one to the new model."""
         text = kwargs.pop(KEY, None)
         _require_whole(kwargs)
-        if text is not None:
-            local_model = Tensors(self.objects.open(text))
-        found = self._wrapped.global_update(client_id, local_model, blocking=False, **kwargs)
-        del local_model  # what waits for the others must not keep it
-        name = text and str(client_id)
-        return self._answer(self._waited(found), name) if blocking else found
+
+        def ask() -> Any:
+            # Nothing here keeps the model while its client waits for the others.
+            model = local_model if text is None else Tensors(self.objects.open(text))
+            return self._wrapped.global_update(client_id, model, blocking=False, **kwargs)
+
+        name = None if text is None else client_id
+        return self._answered(name, self._rounds, ask) if blocking else ask()
 
     def server_terminated(self) -> bool:
-        """Tell whether the server may end: all clients left, or were lost."""
-        if self._wrapped.server_terminated() or self._is_lost:
+        """Tell whether the server may end: all clients left, or were lost, or their job failed."""
+        clients = self.objects.clients  # outside of ``with`` its script gets the error here
+        if self._wrapped.server_terminated() or self._first.failed or self._rounds.failed:
             return True
-        is_quiet = time.monotonic() - self._heard_at > self._round_timeout
-        return is_quiet and bool(self._wrapped.training_finished())
+        if time.monotonic() - self._heard_at <= self._round_timeout:
+            return False
+        # Whether a client without the wrapper, None, trains or is lost, nobody can know.
+        are_lost = bool(self._names) and not clients and None not in self._names
+        if are_lost:
+            logger.error("all clients were lost: none has called for %g s", self._round_timeout)
+        return are_lost or bool(self._wrapped.training_finished())
 
-    def _waited(self, found: Any) -> Any:
-        """Return what APPFL's scheduler has promised; it waits for lost clients without an end."""
+    def _hear(self, name: Any) -> None:
+        self._names.add(name)
+        self._heard_at = time.monotonic()
+
+    def _answered(self, name: Any, calls: Waiting, ask: Callable[[], Any]) -> Any:
+        self._hear(name)
         try:
-            return found.result(self._round_timeout) if isinstance(found, Future) else found
-        except FutureTimeout:
-            self._is_lost = True
-            what = f"after {self._round_timeout:g} s the server waits for other clients no longer; "
-            what += "one of them was lost, so the job ends: start it again, or raise round_timeout"
-            raise RoundError(what) from None
+            return self._answer(calls.result(ask), name)
+        except Exception as error:
+            if name is None:
+                raise
+            # APPFL itself would send "Server error occurred!", whatever it is.
+            logger.exception("the call of client %s failed", name)
+            return {}, {KEY: {"error": f"{type(error).__name__}: {error}"}}
         finally:
-            self._heard_at = time.monotonic()
+            self._hear(name)
 
-    def _answer(self, found: Any, name: str | None) -> Any:
+    def _answer(self, found: Any, name: Any) -> Any:
         model, metadata = found if isinstance(found, tuple) else (found, {})
         if name is None:
             model = dict(model) if isinstance(model, Tensors) else model
             return (model, metadata) if metadata else model
         # The tensors are not copied: nobody changes what an aggregator has returned. Without a
         # digest, since that would read them once more before the first byte is sent.
-        reference = self.objects.put(model, readers=(name,), reads=1, digest="")
+        reference = self.objects.put(model, readers=(str(name),), reads=1, digest="")
         return {}, {**metadata, KEY: str(reference)}
-
-    def _token_of(self, name: str, admitted: TokenList) -> str:
-        with self._lock:
-            if name not in self._issued:
-                self._issued[name] = admitted.admit(name)
-                admitted.publish()
-            return self._issued[name]
 
 
 def _require_whole(kwargs: Mapping[str, Any]) -> None:

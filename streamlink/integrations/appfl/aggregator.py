@@ -12,6 +12,8 @@ from streamlink.stores import as_model
 
 __all__ = ["StreamlinkAggregator"]
 
+_GLOBAL = "(the global model)"  # where clients have their names, in the errors of the mean
+
 
 class StreamlinkAggregator:
     """Averages range by range into a store, so that the server holds windows and no model.
@@ -23,7 +25,9 @@ class StreamlinkAggregator:
     - ``client_weights_mode``: ``equal`` or ``sample_size``, as for ``FedAvgAggregator``;
     - ``alpha``: with an asynchronous scheduler, how far the global model moves towards a local one,
       times the client's share, as for ``FedAsyncAggregator`` (0.9; whatever its staleness). The
-      share is that of its samples, or one of ``num_clients``, which APPFL fills in.
+      share is that of its samples, or one of ``num_clients``, which APPFL fills in;
+    - ``accept_non_finite``: let NaN and infinity into the mean, as APPFL's own aggregators do
+      (False: such an update fails its round, with an error that names its client).
 
     Raises:
         ValueError: a setting is missing, or asks for what this does not do.
@@ -38,12 +42,11 @@ class StreamlinkAggregator:
         if configs.get("staleness_fn", "constant") != "constant":
             raise ValueError("staleness_fn: StreamlinkAggregator knows 'constant' only")
         if configs.get("gradient_based", False):
-            raise ValueError(
-                "gradient_based: StreamlinkAggregator averages models, not gradients; leave out "
-                "train_configs.send_gradient"
-            )
+            raise ValueError("send_gradient: StreamlinkAggregator averages models, not gradients; "
+                             "leave it out of train_configs")  # fmt: skip
         self._store = open_store(configs["store"])
         self._by_samples = configs.get("client_weights_mode", "equal") == "sample_size"
+        self._accepts = bool(configs.get("accept_non_finite", False))
         self._alpha = float(configs.get("alpha", 0.9))
         self._clients = int(configs.get("num_clients", 1))
         self._samples: dict[str, float] = {}
@@ -67,14 +70,14 @@ class StreamlinkAggregator:
         """Average the clients' models, or one client's and the global one, into the store."""
         if len(models) == 2:  # an asynchronous scheduler: client, model
             client, model = models
-            sources = {"": self.get_parameters(), str(client): _as_source(model)}
+            sources = {_GLOBAL: self.get_parameters(), str(client): _as_source(model)}
             step = self._alpha * self._share(str(client))
-            weights = {"": 1.0 - step, str(client): step}
+            weights = {_GLOBAL: 1.0 - step, str(client): step}
         else:
             sources = {str(client): _as_source(model) for client, model in models[0].items()}
             weights = {name: self._samples.get(name, 1.0) if self._by_samples else 1.0
                        for name in sources}  # fmt: skip
-        copy_model(AveragedModel(sources, weights), self._store)
+        copy_model(AveragedModel(sources, weights, accept_non_finite=self._accepts), self._store)
         return Tensors(self._store.open())
 
     def _share(self, client: str) -> float:

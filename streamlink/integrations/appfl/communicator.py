@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamlink import LinkConfig
-from streamlink.errors import ObjectError
+from streamlink.errors import ObjectError, RoundError
 from streamlink.integrations.appfl.trust import link_config
 from streamlink.integrations.appfl.wrapper import KEY, RPC_SECONDS, Wrapper, require_plain
 from streamlink.integrations.ports import dialled, within
@@ -36,7 +36,8 @@ class StreamlinkClientCommunicator(Wrapper):
             the token.
         timeout: the most that one model may take (seconds).
 
-    Raises ``ValueError`` where the configuration moves models by other means, or in chunks.
+    Raises ``ValueError`` where the configuration moves models by other means, or in chunks, and
+    ``RoundError`` where the server reports that a call failed there.
     """
 
     def __init__(
@@ -53,19 +54,22 @@ class StreamlinkClientCommunicator(Wrapper):
         super().__init__(communicator)
         self._address, self._agent, self._timeout = address, agent, timeout
         self._grpc_configs, self._config = grpc_configs, config
-        self._name, self._port, self._token = str(communicator.client_id), 0, ""
+        self._name, self._port, self._token = str(communicator.client_id), -1, ""
         self._objects: ObjectClient | None = None
 
     def get_configuration(self, **kwargs: Any) -> Any:
         """Return the configuration that the server has for clients."""
         configuration = self._wrapped.get_configuration(**kwargs, **{KEY: self._name})
-        session = configuration.pop(KEY, {})  # none of a server without the wrapper
-        self._port, self._token = int(session.get("port", 0)), session.get("token", "")
+        session = configuration.pop(KEY, None)
+        if session is None:
+            raise ValueError("put a StreamlinkServerAgent around the server's agent: it has none")
+        self._port, self._token = int(session["port"]), session["token"]
         require_plain(configuration)
         return configuration
 
     def get_global_model(self, **kwargs: Any) -> Any:
         """Return the global model, and metadata where the server sends some."""
+        self._session()  # if it cannot be opened, nothing is trained in vain
         found = self._wrapped.get_global_model(**kwargs, **{KEY: self._name})
         model, metadata = found if isinstance(found, tuple) else (found, {})
         if KEY in metadata:
@@ -90,7 +94,7 @@ class StreamlinkClientCommunicator(Wrapper):
                 self._objects = None
                 self._stack.close()
 
-    def _fetched(self, text: str) -> dict[str, Any]:
+    def _fetched(self, text: Any) -> dict[str, Any]:
         try:
             return self._received(text)
         except ObjectError as gone:
@@ -100,12 +104,16 @@ class StreamlinkClientCommunicator(Wrapper):
         _, metadata = self._wrapped.get_global_model(init_model=False, **{KEY: self._name})
         return self._received(metadata[KEY])
 
-    def _received(self, text: str) -> dict[str, Any]:
+    def _received(self, text: Any) -> dict[str, Any]:
+        if isinstance(text, Mapping):
+            raise RoundError(f"the call failed at the server: {text['error']}")
         into = IntoTensors(getattr(self._agent, "model", None))
         self._session().get(text, into, timeout=self._timeout)
         return into.tensors
 
     def _session(self) -> ObjectClient:
+        if self._port < 0:
+            raise RuntimeError("call get_configuration first: it brings the port of the models")
         if self._objects is None:
             address = dialled(self._address, self._port)
             config = within(self._address, self._secured(address))

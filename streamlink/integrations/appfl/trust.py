@@ -50,8 +50,7 @@ def link_config(
     if "rejoin_timeout" not in timeouts.model_fields_set:
         # A server that was started again has lost its job: no client need wait for it for long.
         timeouts = timeouts.model_copy(update={"rejoin_timeout": 60.0})
-    changes = {"security": SecurityConfig(**security), "timeouts": timeouts}
-    return config.model_copy(update=changes)
+    return config.model_copy(update={"security": SecurityConfig(**security), "timeouts": timeouts})
 
 
 def _file_of(name: str, value: Any, keep: Callable[[str], Path] | None) -> Path:

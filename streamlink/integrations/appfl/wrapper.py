@@ -13,15 +13,17 @@ from streamlink.integrations.tokens import SecretFile
 __all__ = ["KEY", "RPC_SECONDS", "Wrapper", "require_plain", "section"]
 
 KEY = "_streamlink"
-"""In APPFL's metadata: a client's name in what it asks for, a reference beside a model."""
+"""In APPFL's metadata: a client's name in what it asks for, a reference beside a model, or
+in the place of it an ``error``."""
 
 RPC_SECONDS = 3600.0  # APPFL gives each of its calls this long
-_ELSEWHERE = {  # what moves models by other means: section of comm_configs, its switch
-    "compressor_configs": "enable_compression",
-    "proxystore_configs": "enable_proxystore",
-    "s3_configs": "enable_s3",
-    "colab_connector_configs": "enable",
-    "grpc_configs": "use_model_chunking",
+_ELSEWHERE = {  # what moves models by other means, or not whole: section, its switch
+    "comm_configs.compressor_configs": "enable_compression",
+    "comm_configs.proxystore_configs": "enable_proxystore",
+    "comm_configs.s3_configs": "enable_s3",
+    "comm_configs.colab_connector_configs": "enable",
+    "comm_configs.grpc_configs": "use_model_chunking",
+    "aggregator_kwargs": "use_secure_agg",
 }
 
 
@@ -57,10 +59,7 @@ def section(configs: Any, *names: str) -> Mapping[str, Any]:
 
 def require_plain(configs: Any) -> None:
     """Refuse what moves models by other means: half of it would go one way, half the other."""
-    comm = section(configs, "comm_configs")
     for part, switch in _ELSEWHERE.items():
-        if section(comm, part).get(switch):
-            raise ValueError(f"comm_configs.{part}.{switch} is on; streamlink moves the models "
+        if section(configs, *part.split(".")).get(switch):
+            raise ValueError(f"{part}.{switch} is on; streamlink moves the models "
                              "itself, whole and in windows: turn it off")  # fmt: skip
-    if section(configs, "aggregator_kwargs").get("use_secure_agg"):
-        raise ValueError("use_secure_agg sends masked vectors, which streamlink does not move")
