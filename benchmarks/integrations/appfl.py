@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import streamlink as sl
-from benchmarks.integrations.cases import STAYS_CUT, Case
+from benchmarks.integrations.cases import ALL_KILLED, NOT_FINITE, STAYS_CUT, Case
 from benchmarks.integrations.command import main
 from benchmarks.integrations.inside import number_of
 from benchmarks.integrations.lines import Lines
@@ -100,6 +100,15 @@ def start_sites(
         lines: those on which the first client reaches the models' server.
         env: variables of the first client.
     """
+    sites = ready_sites(running, port, lines, env)
+    (running.folder / "all-are-ready").touch()
+    return sites
+
+
+def ready_sites(
+    running: Running, port: int, lines: Lines | None = None, env: dict[str, str] | None = None
+) -> list[Process]:
+    """Start all clients, and return them when all have the first model; none trains yet."""
     first = running.until("listening", "server")["objects"]
     objects = lines.behind if lines else ports_of(first)
     sites = [start_site(running, 1, port, lines.address if lines else objects, env)]
@@ -107,7 +116,6 @@ def start_sites(
     sites += [start_site(running, number, port, objects) for number in others]
     for site in sites:
         running.until("ready", running.side_of(site), seconds=WHOLE_SECONDS)
-    (running.folder / "all-are-ready").touch()
     return sites
 
 
@@ -227,6 +235,32 @@ def stopped(running: Running) -> None:
     ends_with_error(running, server, sites[1:])
 
 
+def all_killed(running: Running) -> None:
+    """Kill all clients while nobody waits for anybody: the server ends by itself."""
+    port = free_port()
+    server = start_server(running, port)
+    for site in ready_sites(running, port):
+        running.kill(site)
+    running.finish(server, seconds=300)
+    if "all clients were lost" not in (running.folder / "server.log").read_text():
+        raise CaseFailed("the server does not say why it has ended")
+    running.said = "the server ended by itself"
+
+
+def not_finite(running: Running) -> None:
+    """Let the second client diverge: where its update is refused, all who wait hear its name."""
+    server, sites = started(running)
+    for number, site in enumerate(sites, 1):
+        is_hit = running.case.line == "second" and (number == 2 or running.case.mode != "async")
+        status, log = running.end_of(site, seconds=300), running.folder / f"site-{number}.log"
+        if bool(status) != is_hit:
+            raise CaseFailed(f"client {number} ended with status {status}")
+        if is_hit and "in the update of site-2 is NaN" not in log.read_text():
+            raise CaseFailed(f"client {number} does not say whose update was not finite")
+    running.finish(server, seconds=300)
+    running.said = "the error named site-2" if is_hit else "site-1 ended with whatever came"
+
+
 def unfetched(running: Running) -> None:
     """Kill a client that has been given a reference and has not fetched its object."""
     server, sites = started(running, env={"CASE_UNFETCHED": "1"})
@@ -290,6 +324,8 @@ FAILURES: dict[str, Callable[[Running], None]] = {
     "unfetched": unfetched,
     "restarted": restarted,
     STAYS_CUT: stays_cut,
+    ALL_KILLED: all_killed,
+    NOT_FINITE: not_finite,
 }
 
 

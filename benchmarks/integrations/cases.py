@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 __all__ = [
+    "ALL_KILLED",
     "FAILURES",
     "LINES",
+    "NOT_FINITE",
     "OURS",
     "STAYS_CUT",
     "Case",
@@ -27,10 +29,11 @@ TUNED = ("appfl",)
 settings alone bring: ``gc.freeze()`` for APPFL."""
 FAILURES = ("cut", "killed", "stopped", "unfetched", "restarted")
 """What each framework has in both lines."""
-STAYS_CUT = "stays cut"
-MORE_FAILURES = {"nvflare": ("cut off",), "appfl": (STAYS_CUT,)}
+ALL_KILLED, NOT_FINITE, STAYS_CUT = "all killed", "not finite", "stays cut"
+MORE_FAILURES = {"nvflare": ("cut off",), "appfl": (ALL_KILLED, NOT_FINITE, STAYS_CUT)}
 """Those of one framework alone, by its name. "cut" is a short one, after which a transfer resumes;
-these last until the client has given up. In Flower's cases a line that is cut stays so for a round.
+"cut off" and "stays cut" last until the client has given up. In Flower's cases a line that is cut
+stays so for a round.
 """
 Ended = Literal["done", "failed", "out of memory", "timeout"]
 

@@ -14,6 +14,7 @@ from typing import Any
 import appfl
 from appfl.agent import ClientAgent, ServerAgent
 from appfl.algorithm.aggregator import FedAsyncAggregator, FedAvgAggregator
+from appfl.algorithm.scheduler import SyncScheduler
 from appfl.comm.grpc import GRPCClientCommunicator, GRPCServerCommunicator, serve
 
 from streamlink.integrations.appfl import (
@@ -75,6 +76,12 @@ def problems() -> Iterator[str]:
     for call in ("get_client_configs(**meta_data)", "blocking=True", "server_terminated()"):
         if call not in source + inspect.getsource(serve):
             yield f"APPFL's service does not call {call}"
+    if "use_polling" not in source:
+        yield "the server has no use_polling"
+    if "timeout=3600" not in inspect.getsource(GRPCClientCommunicator.update_global_model):
+        yield "a client's call ends after another time than 3600 s, by which ours are set"
+    if "future.set_exception" in inspect.getsource(SyncScheduler):
+        yield "SyncScheduler fails its futures itself by now"
     if not hasattr(ClientAgent, "load_parameters"):
         yield "ClientAgent.load_parameters is missing"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.integrations import appfl
-from benchmarks.integrations.cases import STAYS_CUT, Case, Outcome
+from benchmarks.integrations.cases import ALL_KILLED, NOT_FINITE, STAYS_CUT, Case, Outcome
 from benchmarks.integrations.running import run_case
 from tests.support.framework_environments import environment_of
 from tests.support.framework_failures import failing
@@ -95,6 +95,26 @@ def test_a_client_whose_line_stays_cut_ends_with_an_error_and_the_others_as_if_i
 ) -> None:
     seen = outcome(replace(CASE, mode=mode, failure=STAYS_CUT), python)
     assert seen.said
+
+
+def test_clients_that_poll_for_their_answers_get_the_same_model(python: Path) -> None:
+    assert outcome(replace(CASE, mode="polling"), python).exact
+
+
+def test_a_server_whose_clients_were_all_lost_while_they_trained_ends(python: Path) -> None:
+    assert "ended by itself" in outcome(replace(CASE, failure=ALL_KILLED), python).said
+
+
+@pytest.mark.parametrize("mode", ["processes", "polling", "async"])
+def test_an_update_that_is_not_finite_is_an_error_that_names_its_client_in_the_second_line(
+    python: Path, mode: str
+) -> None:
+    case = replace(CASE, line="second", mode=mode, failure=NOT_FINITE)
+    assert "the error named site-2" in outcome(case, python).said
+
+
+def test_appfls_own_aggregation_lets_in_what_is_not_finite(python: Path) -> None:
+    assert outcome(replace(CASE, failure=NOT_FINITE), python).exact is False
 
 
 @pytest.mark.parametrize("failure", ["killed", "stopped", "unfetched"])

@@ -1,4 +1,6 @@
-"""``grpc_configs`` of the server and of clients: plain, or with APPFL's own trust (mode "tls").
+"""``grpc_configs`` of the server and of clients, by the mode of the case.
+
+They are plain, have APPFL's own trust ("tls"), or let clients poll for their answers ("polling").
 
 The files are those that ``appfl-setup-ssl`` writes, in the folder ``tls`` where all processes of a
 case run.
@@ -30,7 +32,9 @@ def client_grpc(uri: str) -> dict[str, Any]:
 
 def _grpc(uri: str, files: dict[str, str], token: str) -> dict[str, Any]:
     if inside.facts()["mode"] != "tls":
-        return {"server_uri": uri, "use_ssl": False}
+        polling = {"use_polling": True, "poll_interval": 1.0}
+        return {"server_uri": uri, "use_ssl": False,
+                **(polling if inside.facts()["mode"] == "polling" else {})}  # fmt: skip
     return {
         "server_uri": uri,
         "use_ssl": True,
