@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamlink.model import GeneratedModel, ModelSink, ModelSource, ModelSpec, TensorSpec
+from streamlink.objects import OpenObject
 from streamlink.stores import ArrayModel, as_model, empty_bytes
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "StoredItems",
     "StoredTensor",
     "all_of",
+    "ending_later",
     "fresh",
     "in_memory",
     "origin",
@@ -73,12 +75,19 @@ class _Held:
     """A source that is closed when no tensor of it is used any more."""
 
     def __init__(self, source: ModelSource, closed: Callable[[], object]) -> None:
+        end = ending_later(source)
+
         def close() -> None:
-            source.close()
+            end()
             closed()
 
         self.spec, self.read, self.close = source.spec, source.read, source.close
         weakref.finalize(self, close).atexit = False
+
+
+def ending_later(source: ModelSource) -> Callable[[], object]:
+    """Return what a finalizer calls to close ``source``: see ``OpenObject.close_later``."""
+    return source.close_later if isinstance(source, OpenObject) else source.close
 
 
 class StoredItems(Mapping[str, Any]):
@@ -87,7 +96,7 @@ class StoredItems(Mapping[str, Any]):
     Args:
         source: the model; closed when nobody holds this or a tensor of it any more.
         kind: ``NUMPY`` or ``TORCH``.
-        closed: called after that.
+        closed: called then.
     """
 
     def __init__(

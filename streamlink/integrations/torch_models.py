@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from streamlink import ModelSource
+from streamlink.integrations.tensors import ending_later
 from streamlink.model import ModelSink, ModelSpec, Payload
 from streamlink.objects import OpenObject
 from streamlink.stores import as_model
@@ -25,7 +26,7 @@ class Tensors(Mapping[str, Any]):
 
     def __init__(self, source: ModelSource) -> None:
         self._opened = OpenObject(source, lambda _: source.close())
-        weakref.finalize(self, source.close)
+        weakref.finalize(self, ending_later(source))
 
     @property
     def spec(self) -> ModelSpec:

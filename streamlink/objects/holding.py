@@ -1,8 +1,15 @@
-"""``Holding``: the shelf of a server behind its lock, and its contents freed outside of it."""
+"""``Holding``: the shelf of a server behind its lock, and its contents freed outside of it.
+
+A read may end in a finalizer, and the garbage collector runs those at any moment, in any thread:
+also in one that is inside the shelf, or has the lock of a content. So a finalizer ends nothing. It
+leaves that to ``end_later``, and the next use of the shelf does it, or the thread that waits for
+expiry.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
@@ -35,10 +42,18 @@ class Holding:
         self.changed = clock.condition()
         """Notified whenever the shelf was used; its lock is that of the shelf."""
         self._shelf: Shelf[Content] = Shelf(limits, Sealer(), clock, clock.wall)
+        self._ending: deque[Callable[[], object]] = deque()
+        self._is_closed = False
 
     @contextmanager
     def on_shelf(self) -> Iterator[Shelf[Content]]:
         """Hold the lock within the block; what is released in it is freed afterwards."""
+        self._end_now()
+        with self._locked() as shelf:
+            yield shelf
+
+    @contextmanager
+    def _locked(self) -> Iterator[Shelf[Content]]:
         try:
             with self.changed:
                 yield self._shelf
@@ -58,19 +73,54 @@ class Holding:
             ObjectError: the object is gone, or the lease was closed.
             StoreError: it cannot be opened.
         """
-        with self.on_shelf() as shelf:
+        with self._locked() as shelf:
             content = shelf.enter(lease)
         try:
             with content.reading() as source:
                 yield source
         finally:
-            with self.on_shelf() as shelf:
+            with self._locked() as shelf:
                 shelf.leave(lease)
 
     def end(self, lease: Lease[Content], *, is_complete: bool) -> None:
         """End a read; one that is complete is used up."""
-        with self.on_shelf() as shelf:
+        with self._locked() as shelf:
             shelf.close(lease, is_complete=is_complete)
+
+    def end_later(self, close: Callable[[], object]) -> None:
+        """Have a read ended by ``close``, soon and in another call; a finalizer may call this."""
+        if self._is_closed:
+            return  # nothing is held any more, and its files are closed with whoever has them
+        self._ending.append(close)
+        # Never waits. If this thread has the lock already, it gets it once more, and that is safe:
+        # the shelf is not touched, and a condition stays whole if it is notified while it is
+        # notified. If another thread has it, that one notifies as it leaves the shelf.
+        if self.changed.acquire(blocking=False):
+            try:
+                self.changed.notify_all()
+            finally:
+                self.changed.release()
+
+    def _end_now(self) -> None:
+        """End what was left to be ended. Without the lock, and not within an end: see ``reading``.
+
+        An error is nobody's: whoever calls this may work for another client.
+        """
+        while self._ending:
+            try:
+                close = self._ending.popleft()
+            except IndexError:  # another thread has taken it
+                return
+            try:
+                close()
+            except Exception:
+                logger.exception("a read that nobody refers to could not be ended")
+
+    def close(self) -> None:
+        """Release everything, even where bytes move."""
+        self._is_closed = True
+        with self.on_shelf() as shelf:
+            shelf.clear()
 
     def wait_expiry(self, other: Callable[[], float | None], is_over: Callable[[], bool]) -> None:
         """Wait until something expires, here or of ``other``, or the shelf was used."""
@@ -78,7 +128,7 @@ class Holding:
             times = (self._shelf.next_expiry, other())
             due = min((time for time in times if time is not None), default=inf)
             nap = min(due - self.clock(), _LONGEST_NAP_SECONDS)
-            if nap > 0 and not is_over():
+            if nap > 0 and not is_over() and not self._ending:
                 self.changed.wait(nap)
 
 

@@ -25,10 +25,16 @@ class OpenObject:
     Args:
         source: reads ranges.
         close: called once, when it is closed, with whether its reader was content.
+        later: is given what closes it by ``close_later``; by default it is closed at once.
     """
 
-    def __init__(self, source: ModelSource, close: Callable[[bool], object]) -> None:
-        self._source, self._close = source, close
+    def __init__(
+        self,
+        source: ModelSource,
+        close: Callable[[bool], object],
+        later: Callable[[Callable[[], object]], object] = lambda close: close(),
+    ) -> None:
+        self._source, self._close, self._later = source, close, later
         self._lock, self._is_closed = threading.Lock(), False
 
     @property
@@ -49,6 +55,15 @@ class OpenObject:
     def close(self) -> None:
         """End the read of the object and use it up; a ``with`` block that raises returns it."""
         self._close_once(is_content=True)
+
+    def close_later(self) -> None:
+        """Close it soon, for a finalizer: at an ``ObjectServer`` this neither waits nor locks.
+
+        The garbage collector runs finalizers at any moment, also in a thread that just uses the
+        server, where ``close`` could change what that thread works on, or wait for it. An object of
+        an ``ObjectClient`` is closed at once.
+        """
+        self._later(self.close)
 
     def __enter__(self) -> Self:
         return self

@@ -174,8 +174,7 @@ class ObjectServer(Closing):
         self._receiving.close(reason)
         if self._owns_server:
             self._server.close(reason)
-        with self._holding.on_shelf() as shelf:
-            shelf.clear()
+        self._holding.close()
         self._close_spool()
 
     def __enter__(self) -> Self:
@@ -268,7 +267,7 @@ class ObjectServer(Closing):
             until_closed.close()
             self._holding.end(lease, is_complete=is_complete)
 
-        return OpenObject(source, close)
+        return OpenObject(source, close, self._holding.end_later)
 
     def get(
         self, reference: Reference | str, into: TargetLike, progress: Progress | None = None

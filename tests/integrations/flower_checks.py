@@ -42,6 +42,7 @@ from streamlink.integrations.flower.records import SourceRecord, source_of
 from streamlink.model import GeneratedModel, ModelSpec, TensorSpec
 from streamlink.stores import MemoryStore
 from tests.integrations.flower_in_memory import InMemory, adding, messages
+from tests.support.collecting import CollectingSeconds, collecting_only_there, in_cycle
 
 NO_EVALUATE = {"fraction_evaluate": 0.0}
 MODEL = [
@@ -123,6 +124,14 @@ def check_nothing_is_held_once_the_replies_are_gone() -> None:
         del replies
         gc.collect()
         assert len(grid.objects) == 0
+
+
+def check_replies_that_the_collector_finds_inside_the_shelf_change_nothing_there() -> None:
+    with StreamlinkGrid(InMemory(adding)) as grid, collecting_only_there():
+        grid.objects.put({"w": MODEL[0]}, ttl=CollectingSeconds(60))
+        in_cycle(list(grid.send_and_receive(messages(ArrayRecord(MODEL)))))
+        grid.push_messages(messages(ArrayRecord(MODEL)))
+        assert len(grid.objects) == 2
 
 
 def check_a_client_that_fails_leaves_nothing_and_is_an_error_of_flowers() -> None:

@@ -23,7 +23,9 @@ from streamlink.integrations.tensors import (
     whole,
 )
 from streamlink.model import ModelSource
+from streamlink.objects import ObjectServer
 from streamlink.stores import ArrayModel, open_model
+from tests.support.collecting import CollectingSeconds, collecting_only_there, in_cycle
 
 
 @pytest.fixture
@@ -163,3 +165,15 @@ def test_the_items_are_those_of_the_model() -> None:
     assert len(items) == 2
     assert "c" not in items
     assert items.get("c") is None
+
+
+def test_items_that_the_collector_finds_inside_the_shelf_change_nothing_there(
+    arrays: dict[str, np.ndarray],
+) -> None:
+    server = ObjectServer()
+    server.put(arrays, ttl=CollectingSeconds(60))
+    with collecting_only_there():
+        in_cycle(StoredItems(server.open(server.put(arrays, reads=1)), NUMPY))
+        server.put(arrays)
+    assert len(server) == 2
+    server.close()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from streamlink import copy_model
 from streamlink.integrations.tensors import whole
-from streamlink.integrations.torch_models import IntoTensors
+from streamlink.integrations.torch_models import IntoTensors, Tensors
+from streamlink.objects import ObjectServer
+from tests.support.collecting import CollectingSeconds, collecting_only_there, in_cycle
 
 torch = pytest.importorskip("torch", reason="needs PyTorch")
 
@@ -42,3 +45,13 @@ def test_a_module_is_filled_in_place_and_another_model_gets_new_tensors() -> Non
     copy_model(whole(larger.state_dict()), into)
     assert torch.equal(into.tensors["weight"], larger.weight)
     assert torch.equal(module.weight, other.weight), "it stays"
+
+
+def test_a_model_that_the_collector_finds_inside_the_shelf_changes_nothing_there() -> None:
+    server, model = ObjectServer(), {"w": np.zeros(3)}
+    server.put(model, ttl=CollectingSeconds(60))
+    with collecting_only_there():
+        in_cycle(Tensors(server.open(server.put(model, reads=1))))
+        server.put(model)
+    assert len(server) == 2
+    server.close()

@@ -55,7 +55,7 @@ class _Received:
 
     def __init__(self, opened: OpenObject) -> None:
         self.spec, self.read, self.close = opened.spec, opened.read, opened.close
-        weakref.finalize(self, opened.close)
+        weakref.finalize(self, opened.close_later)
 
 
 def _note(updates: threading.Semaphore, transfer: TransferFacts) -> None:
