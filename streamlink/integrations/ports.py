@@ -3,7 +3,7 @@
 A range of ports is used in pairs. Sessions are opened at the lower one, and the one above it is for
 the bytes of models, so that a range that a firewall lets through serves for both. Where one port
 alone is named, the bytes go over the connections of sessions: nothing beyond it is opened or
-dialled.
+dialled. So they do where no pair of a range is free: a job that is slower is better than none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import logging
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 
 from streamlink import LinkConfig
 from streamlink.config import MAX_CLIENTS, ObjectLimits
@@ -36,34 +35,34 @@ _ADDRESS = re.compile(r"(.+?)(?::([0-9]+)(?:-([0-9]+))?)?")  # HOST, HOST:PORT, 
 def listening(
     address: str,
     make: Callable[..., ObjectServer],
-    config: LinkConfig | None = None,
+    config: LinkConfig,
     clients: int = SOME_CLIENTS,
 ) -> ObjectServer:
     """Return a server that listens.
 
     Args:
-        address: ``HOST:PORT``, or ``HOST:FIRST-LAST`` for the first free pair of ports of a range:
-            ``FIRST`` and the next one, the two after these, and so on.
-        make: makes a server for ``HOST:PORT``; called once for each pair that is tried.
+        address: ``HOST:PORT``, or ``HOST:FIRST-LAST`` for the first pair of ports of a range that
+            is free: ``FIRST`` and the next one, the two after these, and so on. Where no pair is,
+            the first free port is taken alone, which the log says.
+        make: makes a server for ``HOST:PORT`` and ``config``; called once for each that is tried.
         config: settings of the server, passed to ``make``, kept within the ports of ``address`` and
-            with room for ``clients``. None: ``make`` has its own.
+            with room for ``clients``. Where ``stream.data_listen`` names ports, no pair is needed.
         clients: how many may connect at once, unless ``config`` says so; fewer, down to the
             setting's default, where the process may not have enough file descriptors.
 
     Raises:
-        AddressInUse: of each pair one port is taken.
+        AddressInUse: all ports are taken.
+        ValueError: the range ends before it begins.
         TooFewDescriptors: there is not even room for the default.
         StreamlinkError: as ``ObjectServer.listen``.
     """
-    if config is None:
-        return _on_first_free(address, make)
     config, least = within(address, config), config.grpc.max_clients
     # A user's number is never changed, and with a shared memory it follows that.
     if not config.is_max_clients_set and not config.stream.memory_bytes:
         config = config.admitting(max(least, min(clients, MAX_CLIENTS)))
     while True:
         try:
-            return _on_first_free(address, partial(make, config=config))
+            return _on_first_free(address, make, config)
         except TooFewDescriptors as error:
             if (admitted := config.grpc.max_clients) == least:
                 raise
@@ -71,13 +70,54 @@ def listening(
             config = config.admitting(max(least, admitted // 2))
 
 
-def _on_first_free(address: str, make: Callable[[str], ObjectServer]) -> ObjectServer:
+def _on_first_free(
+    address: str, make: Callable[..., ObjectServer], config: LinkConfig
+) -> ObjectServer:
     host, first, last = _parts(address)
-    *pairs, final = range(first, last, 2) or [first]
-    for port in pairs:
-        with suppress(AddressInUse):
-            return make(f"{host}:{port}").listen()
-    return make(f"{host}:{final}").listen()
+    if last < first:
+        raise ValueError(f"{address}: write HOST:FIRST-LAST, the lower one first")
+    if first == last:
+        return make(f"{host}:{first}", config=config).listen()
+    is_pair_wanted = "auto" in config.stream.data_listen
+    if is_pair_wanted:
+        for port in range(first, last, 2):
+            with suppress(AddressInUse):
+                return make(f"{host}:{port}", config=_with_data_at(config, host, port + 1)).listen()
+        config = _with_data_at(config)
+    server = _on_first_free_alone(address, make, config)
+    if is_pair_wanted:
+        logger.warning(
+            "no two neighbouring ports of %d-%d are free: sessions and the bytes of models share "
+            "port %d, which is slower; free a pair, or name a larger range at all ends",
+            *(first, last, server.port),
+        )
+    return server
+
+
+def _on_first_free_alone(
+    address: str, make: Callable[..., ObjectServer], config: LinkConfig
+) -> ObjectServer:
+    host, first, last = _parts(address)
+    for port in range(first, last + 1):
+        try:
+            return make(f"{host}:{port}", config=config).listen()
+        except AddressInUse as error:
+            taken = error
+    raise AddressInUse(
+        f"all ports of {first}-{last} are taken: free one, or name a larger range at all ends; the "
+        f"last one: {taken}"
+    ) from taken
+
+
+def _with_data_at(config: LinkConfig, host: str = "", port: int = 0) -> LinkConfig:
+    """Return settings that have this port, which must be free, in the place of any above; 0: none.
+
+    ``auto`` does without where the port is taken, and then the next pair would not be tried.
+    """
+    own = f"tcp://{host}:{port}" if port else ""
+    places = [own if each == "auto" else each for each in config.stream.data_listen]
+    changes = {"data_listen": tuple(filter(None, places)) or ("none",)}
+    return config.model_copy(update={"stream": config.stream.model_copy(update=changes)})
 
 
 def within(address: str, config: LinkConfig) -> LinkConfig:

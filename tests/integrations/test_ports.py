@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import pytest
@@ -18,36 +19,78 @@ from streamlink.objects import ObjectClient, ObjectServer
 
 
 def test_any_free_port_is_taken_where_none_is_named() -> None:
-    with listening("127.0.0.1:0", ObjectServer) as server:
+    with listening("127.0.0.1:0", ObjectServer, LinkConfig()) as server:
         assert server.port > 0
 
 
-def test_a_pair_whose_lower_port_is_taken_is_skipped() -> None:
-    with taken() as first, listening(f"127.0.0.1:{first}-{first + 20}", ObjectServer) as server:
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_pair_of_which_either_port_is_taken_is_skipped(number: int) -> None:
+    first = free_ports(2)
+    address = f"127.0.0.1:{first}-{first + 21}"
+    with taken(first + number), listening(address, ObjectServer, LinkConfig()) as server:
         assert first < server.port < first + 20
         assert (server.port - first) % 2 == 0
+        assert carrier_of(server, within(address, LinkConfig())) == "tcp"
 
 
-def test_the_port_above_the_one_of_sessions_is_in_the_range_too() -> None:
-    tried: list[str] = []
+@pytest.mark.parametrize("own", [0, 1, 2])
+def test_a_lone_port_is_taken_where_no_pair_is_whole_and_the_log_says_so(
+    own: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = free_ports(3)
+    address = f"127.0.0.1:{first}-{first + 2}"
+    with ExitStack() as stack:
+        for other in {0, 1, 2} - {own}:
+            stack.enter_context(taken(first + other))
+        server = stack.enter_context(listening(address, ObjectServer, LinkConfig()))
+        assert server.port == first + own
+        assert carrier_of(server, within(address, LinkConfig())) == "grpc"
+    assert f"no two neighbouring ports of {first}-{first + 2} are free" in caplog.text
 
-    def make(address: str) -> ObjectServer:
-        tried.append(address)
+
+def test_pairs_come_before_lone_ports_and_none_is_beyond_the_range() -> None:
+    tried: list[tuple[str, tuple[str, ...]]] = []
+
+    def make(address: str, config: LinkConfig) -> ObjectServer:
+        tried.append((address.rpartition(":")[2], config.stream.data_listen))
         raise AddressInUse(address)
 
-    with pytest.raises(AddressInUse):
-        listening("127.0.0.1:8600-8604", make)
-    assert tried == ["127.0.0.1:8600", "127.0.0.1:8602"]
+    with pytest.raises(AddressInUse, match="all ports of 8600-8604 are taken"):
+        listening("127.0.0.1:8600-8604", make, LinkConfig())
+    above = [("tcp://127.0.0.1:8601",), ("tcp://127.0.0.1:8603",)]
+    lone = [(str(port), ("none",)) for port in range(8600, 8605)]
+    assert tried == [("8600", above[0]), ("8602", above[1]), *lone]
+
+
+def test_a_server_whose_user_says_where_the_bytes_go_needs_no_pair(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    first = free_ports(3)
+    config = LinkConfig(stream={"data_listen": "none"})
+    address = f"127.0.0.1:{first}-{first + 2}"
+    with (
+        taken(first),
+        taken(first + 2),
+        listening(address, ObjectServer, config) as server,
+    ):
+        assert server.port == first + 1
+    assert not caplog.records
+
+
+def test_a_range_that_ends_before_it_begins_is_refused() -> None:
+    with pytest.raises(ValueError, match="the lower one first"):
+        listening("127.0.0.1:8604-8600", ObjectServer, LinkConfig())
 
 
 @pytest.mark.parametrize("ports", ["{port}", "{port}-{port}"])
 def test_one_port_is_no_range_and_is_taken_as_it_is(ports: str) -> None:
-    with taken() as port, pytest.raises(AddressInUse):
-        listening(f"127.0.0.1:{ports.format(port=port)}", ObjectServer)
+    port = free_ports(1)
+    with taken(port), pytest.raises(AddressInUse):
+        listening(f"127.0.0.1:{ports.format(port=port)}", ObjectServer, LinkConfig())
 
 
 def test_a_pair_of_ports_carries_the_bytes_at_the_upper_one() -> None:
-    first = free_pair()
+    first = free_ports(2)
     address = f"127.0.0.1:{first}-{first + 1}"
     with listening(address, ObjectServer, LinkConfig()) as server:
         assert server.port == first
@@ -57,7 +100,7 @@ def test_a_pair_of_ports_carries_the_bytes_at_the_upper_one() -> None:
 
 @pytest.mark.parametrize("ports", ["{first}", "{first}-{first}"])
 def test_a_server_at_one_port_opens_no_other(ports: str) -> None:
-    first = free_pair()
+    first = free_ports(2)
     address = f"127.0.0.1:{ports.format(first=first)}"
     with listening(address, ObjectServer, LinkConfig()) as server:
         assert server.port == first
@@ -65,7 +108,7 @@ def test_a_server_at_one_port_opens_no_other(ports: str) -> None:
 
 
 def test_a_server_at_one_port_listens_where_the_user_says_too() -> None:
-    first = free_pair()
+    first = free_ports(2)
     config = LinkConfig(stream={"data_listen": "auto"})
     with listening(f"127.0.0.1:{first}", ObjectServer, config):
         assert not is_free(first + 1)
@@ -168,10 +211,13 @@ def carrier_of(server: ObjectServer, config: LinkConfig) -> str:
     return seen[0]
 
 
-def free_pair() -> int:
-    """Return the lower of two neighbouring ports that are free now."""
-    with ObjectServer() as server:
-        return server.port
+def free_ports(count: int) -> int:
+    """Return the first of ``count`` neighbouring ports that are free now."""
+    for _ in range(100):
+        first = random.randrange(20_000, 30_000)  # below those that the system hands out
+        if all(is_free(first + number) for number in range(count)):
+            return first
+    raise AssertionError(f"no {count} neighbouring ports are free here")
 
 
 def is_free(port: int) -> bool:
@@ -180,9 +226,7 @@ def is_free(port: int) -> bool:
 
 
 @contextmanager
-def taken() -> Iterator[int]:
+def taken(port: int) -> Iterator[None]:
     """Let somebody else have a port."""
-    with socket.socket() as somebody:
-        somebody.bind(("127.0.0.1", 0))
-        somebody.listen()
-        yield somebody.getsockname()[1]
+    with socket.create_server(("127.0.0.1", port)):
+        yield
