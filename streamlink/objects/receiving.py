@@ -107,6 +107,23 @@ class Receiving:
         if self.spool is not None:
             self.spool.remove_left()
 
+    def forget(self, client: str) -> None:
+        """Release what a client has put, also the first part of a model: nobody will name it."""
+        with self._holding.on_shelf() as shelf:
+            found = self._uploads.of(client)
+            for upload in found:
+                upload.is_unwanted = True
+                if upload.reference is not None:
+                    shelf.drop(upload.reference)
+            cut = [each for each in found if each.is_cut]
+            for upload in cut:
+                shelf.cancel(upload.slot)
+            for upload in found:
+                if not upload.is_running:  # else its own thread does that
+                    self._uploads.remove(upload)
+        for upload in cut:
+            self._remove(upload)
+
     def close(self, reason: str) -> None:
         """End all transfers, and refuse others; the spool is removed by its owner."""
         with self._changed:
@@ -232,12 +249,15 @@ class Receiving:
     def _end(self, upload: Upload, *, is_filled: bool) -> None:
         """Note that no thread receives it any more; what cannot be resumed is removed."""
         with self._holding.on_shelf() as shelf:
-            # After ``close`` nobody goes on with what is kept.
-            is_lost = not is_filled and (upload.kept is None or bool(self._closed))
+            # Nobody goes on with what is kept after ``close``, or when its client was forgotten.
+            is_over = bool(self._closed) or upload.is_unwanted
+            is_lost = not is_filled and (upload.kept is None or is_over)
             upload.is_running, upload.transfer = False, None
             if is_lost:
                 shelf.cancel(upload.slot)
                 self._uploads.remove(upload)
+            elif upload.is_unwanted and upload.reference is not None:
+                shelf.drop(upload.reference)
         if is_lost:
             self._remove(upload)
 

@@ -310,6 +310,17 @@ class ObjectServer(Closing):
         with self._holding.on_shelf() as shelf:
             shelf.drop(_parsed(reference))
 
+    def forget(self, client: str) -> None:
+        """Release what a client has put, once nobody waits for it any more: it was lost, say.
+
+        That is every object of that name, and what has arrived of others. What is read now stays
+        until its reader closes it; what arrives now is released as soon as it is here or cut.
+
+        Args:
+            client: the name of its session; it may put other objects afterwards.
+        """
+        self._receiving.forget(client)
+
     def _digest(self, source: ModelSource) -> str:
         if isinstance(source, HasBlockHashes) and source.block_hash(0) is not None:
             return source.digest()

@@ -41,6 +41,8 @@ class Upload:
     """Known once it is whole."""
     claimed_by: str = ""
     """The call that has got the reference."""
+    is_unwanted: bool = False
+    """Whether it is released as soon as nothing brings it any more: its client was forgotten."""
 
     @property
     def is_cut(self) -> bool:
@@ -74,6 +76,10 @@ class Uploads:
             and other.caller.call != caller.call
         )
         return own if is_beside else (peer_name, identity)
+
+    def of(self, peer_name: str) -> list[Upload]:
+        """Return all uploads of one client."""
+        return [each for each in self._all.values() if each.key[0] == peer_name]
 
     def find(self, key: tuple[str, ...]) -> Upload | None:
         """Return the upload of that key."""

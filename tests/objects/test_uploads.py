@@ -59,3 +59,11 @@ def test_only_what_was_cut_expires() -> None:
     assert not uploads.take_expired(4.0)
     assert uploads.take_expired(5.0) == [upload]
     assert not len(uploads)
+
+
+def test_the_uploads_of_a_client_are_those_of_its_name() -> None:
+    uploads = Uploads()
+    own = [begun(uploads, Caller("process", call)) for call in ("call 1", "call 2")]
+    begun(uploads, Caller("process", "call"), peer="site-2")
+    assert uploads.of("site-1") == own
+    assert not uploads.of("site-3")
