@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from streamlink import ModelSource
 from streamlink.integrations.tensors import ending_later
@@ -14,7 +15,7 @@ from streamlink.model import ModelSink, ModelSpec, Payload
 from streamlink.objects import OpenObject
 from streamlink.stores import as_model
 
-__all__ = ["IntoTensors", "Tensors"]
+__all__ = ["IntoTensors", "Tensors", "as_tensor"]
 
 
 class Tensors(Mapping[str, Any]):
@@ -41,17 +42,21 @@ class Tensors(Mapping[str, Any]):
         """Do nothing: others may read it still."""
 
     def __getitem__(self, name: str) -> Any:
-        import torch
-
-        array = self._opened[name]  # through bytes, because torch knows no bfloat16 of NumPy's
-        flat = torch.from_numpy(array.reshape(-1).view(np.uint8))
-        return flat.view(getattr(torch, array.dtype.name)).reshape(array.shape)
+        return as_tensor(self._opened[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._opened)
 
     def __len__(self) -> int:
         return len(self._opened)
+
+
+def as_tensor(array: npt.NDArray[Any]) -> Any:
+    """Return an array as a torch tensor over the same memory, also of bfloat16 and FP8."""
+    import torch
+
+    flat = torch.from_numpy(array.reshape(-1).view(np.uint8))  # it takes no bfloat16 of NumPy's
+    return flat.view(getattr(torch, array.dtype.name)).reshape(array.shape)
 
 
 class IntoTensors:

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
-from io import BytesIO
 from typing import Any
 
-import ml_dtypes
-import numpy as np
 import numpy.typing as npt
 from flwr.app import Array, ArrayRecord, RecordDict
 
 from streamlink import ModelSink, ModelSource, TensorSpec, copy_model
 from streamlink.errors import UnsupportedDtype
+from streamlink.integrations.npy import npy_view
 from streamlink.integrations.tensors import NUMPY, all_of, fresh
+from streamlink.integrations.torch_models import as_tensor
 from streamlink.objects import OpenObject
 from streamlink.stores import ArrayModel
 
@@ -78,7 +77,7 @@ class SourceRecord(ArrayRecord):  # type: ignore[misc]
 
     def to_torch_state_dict(self, *, keep_input: bool = True) -> OrderedDict[str, Any]:
         """Return all arrays as tensors, as Flower does, and those of bfloat16 and FP8 too."""
-        return OrderedDict((name, _tensor(a)) for name, a in self._taken(keep_input).items())
+        return OrderedDict((name, as_tensor(a)) for name, a in self._taken(keep_input).items())
 
     def count_bytes(self) -> int:
         """Return the bytes of all arrays and their names, without reading them."""
@@ -151,22 +150,9 @@ def reference_in(record: ArrayRecord) -> str | None:
 
 
 def _viewed(array: Array) -> _Values:
-    """Return a view of the values in Flower's serialized form, which is that of a .npy file."""
+    """Return a view of the values in Flower's serialized form."""
     if isinstance(array, SourceArray):
         return array.numpy()
-    file = BytesIO(array.data)
-    # Another version of the header is for dtypes with fields.
-    if array.stype != _NUMPY or np.lib.format.read_magic(file) != (1, 0):
+    if array.stype != _NUMPY:
         raise UnsupportedDtype(f"an array is serialized as {array.stype!r}, not as a plain array")
-    shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
-    if dtype.kind == "V" and hasattr(ml_dtypes, array.dtype):
-        dtype = np.dtype(getattr(ml_dtypes, array.dtype))  # .npy writes them as raw bytes
-    start, order = file.tell(), "F" if is_fortran else "C"
-    return np.ndarray(shape, dtype, array.data, start, order=order)  # type: ignore[arg-type]
-
-
-def _tensor(values: _Values) -> Any:
-    import torch
-
-    flat = torch.from_numpy(values.reshape(-1).view(np.uint8))  # it takes no bfloat16 of NumPy's
-    return flat.view(getattr(torch, values.dtype.name)).reshape(values.shape)
+    return npy_view(array.data, array.dtype)
