@@ -15,10 +15,16 @@ from contextlib import suppress
 
 from streamlink import LinkConfig
 from streamlink.config import MAX_CLIENTS, ObjectLimits
-from streamlink.errors import AddressInUse, SecurityError, TooFewDescriptors
-from streamlink.objects import ObjectServer
+from streamlink.errors import (
+    AddressInUse,
+    AuthenticationFailed,
+    ConnectFailed,
+    SecurityError,
+    TooFewDescriptors,
+)
+from streamlink.objects import ObjectClient, ObjectServer
 
-__all__ = ["ON_DISK", "SOME_CLIENTS", "dialled", "listening", "within"]
+__all__ = ["ON_DISK", "SOME_CLIENTS", "dialled", "listening", "started", "within"]
 
 logger = logging.getLogger("streamlink.integrations")
 
@@ -156,6 +162,28 @@ def dialled(server: str, port: int) -> str:
             "was dialled; set the same range of ports at both ends"
         )
     return f"{host}:{port}"
+
+
+def started(client: ObjectClient, unset: str = "") -> ObjectClient:
+    """Connect ``client``, and return it.
+
+    Args:
+        client: that of a framework's client.
+        unset: the setting that says where the server is, if it is not set and so this machine is
+            dialled: the error says that, since the server may be on another one.
+
+    Raises:
+        StreamlinkError: as ``ObjectClient.start``.
+    """
+    try:
+        return client.start()
+    except (ConnectFailed, AuthenticationFailed) as error:
+        if not unset:
+            raise
+        raise type(error)(
+            f"{error}; {unset} is not set here, so this machine was dialled: if the server is on "
+            "another one, set it to HOST:FIRST-LAST, the server's host and its range of ports"
+        ) from error
 
 
 def _parts(address: str) -> tuple[str, int, int]:

@@ -13,7 +13,9 @@ import weakref
 from hashlib import sha256
 from pathlib import Path
 
-__all__ = ["SecretFile", "TokenList"]
+from streamlink.config import LinkConfig, SecurityConfig
+
+__all__ = ["SecretFile", "TokenList", "with_security"]
 
 
 class SecretFile:
@@ -72,16 +74,31 @@ class TokenList(SecretFile):
                 self.write(json.dumps(self._hashes))
         return token
 
-    def dismiss(self, name: str, token: str) -> None:
-        """Let nobody in with that token any more, from the next ``publish`` on."""
+    def dismiss(self, name: str, token: str) -> bool:
+        """Let nobody in with that token any more, from the next ``publish`` on.
+
+        Returns:
+            whether nobody of that name is let in then.
+        """
         with self._lock:
             left = [each for each in self._hashes.pop(name, []) if each != _hash(token)]
             self._hashes |= {name: left} if left else {}
+        return not left
 
     def publish(self) -> None:
         """Let in who was admitted and not dismissed, and nobody else."""
         with self._lock:
             self.write(json.dumps(self._hashes))
+
+
+def with_security(config: LinkConfig, **changes: object) -> LinkConfig:
+    """Return ``config`` with other settings of its security.
+
+    Raises:
+        ValueError: together they make no sense.
+    """
+    security = SecurityConfig.model_validate({**config.security.model_dump(), **changes})
+    return config.model_copy(update={"security": security})
 
 
 def _hash(token: str) -> str:

@@ -13,8 +13,8 @@ import pytest
 import streamlink.integrations.flower
 from streamlink import LinkConfig, SecurityConfig
 from streamlink.errors import AuthenticationFailed
-from streamlink.integrations.flower.identity import Admission, with_security
-from streamlink.integrations.tokens import SecretFile
+from streamlink.integrations.flower.identity import Admission
+from streamlink.integrations.tokens import SecretFile, with_security
 from streamlink.objects import ObjectClient, ObjectServer
 from tests.support.code_lines import lines_of_code
 
@@ -61,11 +61,6 @@ def test_settings_that_have_tokens_already_are_refused(tmp_path: Path) -> None:
     security = SecurityConfig(tokens=tmp_path / "tokens.yaml")
     with pytest.raises(ValueError, match="each message brings a token of its own"):
         Admission(LinkConfig(security=security))
-
-
-def test_files_of_tls_that_make_no_sense_together_are_refused() -> None:
-    with pytest.raises(ValueError, match="certificate is set without key"):
-        with_security(LinkConfig(), certificate="site.pem")
 
 
 def test_only_the_token_of_a_message_opens_the_server() -> None:

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from streamlink import LinkConfig
-from streamlink.errors import AddressInUse, SecurityError
-from streamlink.integrations.ports import dialled, listening, within
+from streamlink.errors import AddressInUse, ConnectFailed, SecurityError
+from streamlink.integrations.ports import dialled, listening, started, within
 from streamlink.objects import ObjectClient, ObjectServer
 
 
@@ -136,6 +136,20 @@ def test_a_client_dials_what_is_configured_there(server: str, address: str) -> N
 def test_a_client_dials_no_port_beyond_its_range() -> None:
     with pytest.raises(SecurityError, match="may dial gate:1-2 only"):
         dialled("gate:1-2", 8443)
+
+
+@pytest.mark.parametrize("unset", ["", "streamlink-server"])
+def test_a_client_that_dialled_this_machine_for_want_of_a_setting_names_it(unset: str) -> None:
+    config = LinkConfig(timeouts={"connect_timeout": 0.5})
+    client = ObjectClient(f"127.0.0.1:{free_ports(1)}", name="site-1", config=config)
+    with pytest.raises(ConnectFailed) as failed:
+        started(client, unset)
+    assert ("streamlink-server is not set here" in str(failed.value)) is bool(unset)
+
+
+def test_a_client_that_finds_its_server_is_started() -> None:
+    with ObjectServer() as server, ObjectClient(server.address, name="site-1") as client:
+        assert started(client, "streamlink-server") is client
 
 
 @pytest.mark.parametrize(

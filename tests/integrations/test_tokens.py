@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from hashlib import sha256
 
-from streamlink.integrations.tokens import SecretFile, TokenList
+import pytest
+
+from streamlink import LinkConfig
+from streamlink.integrations.tokens import SecretFile, TokenList, with_security
 
 
 def test_a_secret_file_holds_its_text_until_it_is_replaced() -> None:
@@ -43,10 +46,11 @@ def test_a_list_of_tokens_is_never_empty_and_admits_nobody_at_first() -> None:
 def test_a_name_may_have_several_tokens_and_lose_one_of_them() -> None:
     tokens = TokenList()
     first, second = tokens.admit("site-1"), tokens.admit("site-1")
-    tokens.dismiss("site-1", first)
+    assert not tokens.dismiss("site-1", first)
     tokens.publish()
     found = json.loads(tokens.path.read_text())
     assert found["site-1"] == [sha256(second.encode()).hexdigest()]
+    assert tokens.dismiss("site-1", second)
 
 
 def test_a_client_keeps_the_token_that_it_was_given_and_may_connect_with_it_at_once() -> None:
@@ -62,3 +66,8 @@ def test_what_was_never_admitted_is_dismissed_without_harm() -> None:
     tokens.dismiss("site-1", "no token of this list")
     tokens.publish()
     assert list(json.loads(tokens.path.read_text())) == [""]
+
+
+def test_files_of_tls_that_make_no_sense_together_are_refused() -> None:
+    with pytest.raises(ValueError, match="certificate is set without key"):
+        with_security(LinkConfig(), certificate="site.pem")

@@ -10,10 +10,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 
-from streamlink import LinkConfig, SecurityConfig
-from streamlink.integrations.tokens import TokenList
+from streamlink import LinkConfig
+from streamlink.integrations.tokens import TokenList, with_security
 
-__all__ = ["FILES", "SESSION", "SETTING", "Admission", "with_security"]
+__all__ = ["FILES", "SESSION", "SETTING", "Admission"]
 
 SESSION = "streamlink"
 """The key of the record with what a client needs to connect; the mod takes it out."""
@@ -59,13 +59,3 @@ class Admission(TokenList):
         own = names.get(node) or str(node)
         name = own if self.is_mutual else f"{node}-{secrets.token_hex(4)}"
         return name, self.admit(name)
-
-
-def with_security(config: LinkConfig, **changes: object) -> LinkConfig:
-    """Return ``config`` with other settings of its security.
-
-    Raises:
-        ValueError: together they make no sense.
-    """
-    security = SecurityConfig.model_validate({**config.security.model_dump(), **changes})
-    return config.model_copy(update={"security": security})

@@ -11,8 +11,8 @@ from flwr.app import ArrayRecord, Context, Message
 from streamlink import LinkConfig
 from streamlink.errors import ModelError
 from streamlink.integrations.flower import identity, records
-from streamlink.integrations.ports import dialled, within
-from streamlink.integrations.tokens import SecretFile
+from streamlink.integrations.ports import dialled, started, within
+from streamlink.integrations.tokens import SecretFile, with_security
 from streamlink.objects import ObjectClient
 
 __all__ = ["StreamlinkMod"]
@@ -41,15 +41,16 @@ class StreamlinkMod:
             return call_next(message, context)
         session = message.content.pop(identity.SESSION)
         node = context.node_config
-        setting = self._server or node.get(identity.SETTING)
-        server = str(setting or context.run_config.get(identity.SETTING) or "127.0.0.1")
+        own = self._server or {**context.run_config, **node}.get(identity.SETTING)
+        server = str(own or "127.0.0.1")
         address = dialled(server, int(session["port"]))
         # Never from the run: who submits it must not choose the files of a node.
         files = {field: node[name] for name, field in identity.FILES.items() if name in node}
         with ExitStack() as stack:
             token = SecretFile(session["token"])
-            config = identity.with_security(within(server, self._config), **files, token=token.path)
+            config = with_security(within(server, self._config), **files, token=token.path)
             client = ObjectClient(address, name=session["name"], config=config)
+            started(client, "" if own else f"{identity.SETTING} (--node-config)")
             fetched = partial(_fetched, stack.enter_context(client), stack)
             message.content = records.exchanged(message.content, fetched)
             reply = call_next(message, context)
