@@ -24,35 +24,28 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import torch
-from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 from flwr.supercore.task_identity import TaskIdentity
 
 import streamlink
 from streamlink import LinkConfig, SecurityConfig
 from streamlink.certs import make_certificates
-from streamlink.errors import NonFiniteUpdate, StreamlinkError
+from streamlink.errors import ConnectFailed, NonFiniteUpdate
 from streamlink.integrations.flower import (
     StreamingFedAvg,
     StreamlinkGrid,
     StreamlinkMod,
     record_of,
 )
+from streamlink.integrations.flower.identity import SESSION
 from streamlink.integrations.flower.records import SourceRecord, source_of
 from streamlink.model import GeneratedModel, ModelSpec, TensorSpec
 from streamlink.stores import MemoryStore
-from tests.integrations.flower_in_memory import InMemory, adding, messages
-from tests.support.collecting import CollectingSeconds, collecting_only_there, in_cycle
+from tests.integrations import flower_endings
+from tests.integrations.flower_in_memory import MODEL, SOON, InMemory, adding, messages
 
 NO_EVALUATE = {"fraction_evaluate": 0.0}
-MODEL = [
-    np.arange(12, dtype=np.float32).reshape(3, 4),
-    np.asfortranarray(np.arange(6.0).reshape(2, 3)),
-    np.array(3.0),
-    np.empty((0, 3)),
-    np.arange(5).astype(ml_dtypes.bfloat16),
-    np.array([1, 2, 3]),
-]
 
 
 def same(ours: Iterable[Any], theirs: Iterable[Any]) -> bool:
@@ -117,42 +110,6 @@ def check_the_callers_messages_keep_their_arrays() -> None:
         assert list(sent[0].content) == ["arrays"]
 
 
-def check_nothing_is_held_once_the_replies_are_gone() -> None:
-    with StreamlinkGrid(InMemory(adding)) as grid:
-        replies = list(grid.send_and_receive(messages(ArrayRecord(MODEL))))
-        assert len(grid.objects) == 2  # the updates
-        del replies
-        gc.collect()
-        assert len(grid.objects) == 0
-
-
-def check_replies_that_the_collector_finds_inside_the_shelf_change_nothing_there() -> None:
-    with StreamlinkGrid(InMemory(adding)) as grid, collecting_only_there():
-        grid.objects.put({"w": MODEL[0]}, ttl=CollectingSeconds(60))
-        in_cycle(list(grid.send_and_receive(messages(ArrayRecord(MODEL)))))
-        grid.push_messages(messages(ArrayRecord(MODEL)))
-        assert len(grid.objects) == 2
-
-
-def check_a_client_that_fails_leaves_nothing_and_is_an_error_of_flowers() -> None:
-    def failing(message: Message, context: Context) -> Message:
-        raise StreamlinkError("no disk")
-
-    with StreamlinkGrid(InMemory(failing)) as grid:
-        replies = list(grid.send_and_receive(messages(ArrayRecord(MODEL))))
-        assert [each.error.reason for each in replies] == ["no disk", "no disk"]
-        assert len(grid.objects) == 0
-
-
-def check_what_nobody_fetches_is_released_at_the_timeout() -> None:
-    grid = StreamlinkGrid(InMemory(adding))
-    grid.grid.pull_messages = lambda ids: []
-    assert not list(grid.send_and_receive(messages(ArrayRecord(MODEL)), timeout=0.1))
-    assert len(grid.objects) == 0
-    grid.close()
-    grid.close()
-
-
 def check_an_update_ends_the_wait_for_its_reply() -> None:
     with StreamlinkGrid(InMemory(adding), poll_seconds=0.0, idle_seconds=3600.0) as grid:
         pull, found = grid.grid.pull_messages, list[Message]()
@@ -168,46 +125,6 @@ def check_an_update_ends_the_wait_for_its_reply() -> None:
 
         grid.grid.pull_messages = working
         assert len(list(grid.send_and_receive(messages(ArrayRecord(MODEL))))) == 2
-
-
-def check_an_update_that_comes_too_late_is_released_in_the_next_round() -> None:
-    with StreamlinkGrid(InMemory(adding)) as grid:
-        pull, waiting = grid.grid.pull_messages, grid.grid.waiting
-        late: list[Message] = []
-
-        def without_the_last(ids: Iterable[str]) -> list[Message]:
-            slow = [each for each in ids if waiting[each].metadata.dst_node_id == 22]
-            late.extend(grid.grid.answer(waiting[each]) for each in slow if not late)
-            return list(pull(set(ids) - set(slow)))
-
-        grid.grid.pull_messages = without_the_last
-        [reply] = grid.send_and_receive(messages(ArrayRecord(MODEL)), timeout=0.1)
-        assert len(grid.objects) == 2  # also the update that nobody asked for
-        name = late[0].metadata.reply_to_message_id
-        grid.grid.pull_messages = lambda ids: late * (name in ids) + pull(set(ids) - {name})
-        del waiting[name], reply
-        replies = list(grid.send_and_receive(messages(ArrayRecord(MODEL))))
-        assert sorted(each.metadata.src_node_id for each in replies) == [11, 22]
-        del replies
-        late.clear()
-        gc.collect()
-        assert len(grid.objects) == 0
-
-
-def check_an_update_that_has_gone_is_an_error_of_that_node_only() -> None:
-    with StreamlinkGrid(InMemory(adding)) as grid:
-        pull = grid.grid.pull_messages
-
-        def losing(ids: Iterable[str]) -> list[Message]:
-            replies: list[Message] = pull(ids)
-            [array] = replies[0].content["arrays"].values()
-            grid.objects.drop(array.data.decode())
-            return replies
-
-        grid.grid.pull_messages = losing
-        replies = list(grid.send_and_receive(messages(ArrayRecord(MODEL))))
-        assert [each.has_error() for each in replies] == [True, False]
-        assert replies[0].metadata.src_node_id in (11, 22)
 
 
 def check_a_second_grid_takes_the_next_port_of_the_range() -> None:
@@ -226,6 +143,22 @@ def check_a_node_dials_no_port_beyond_its_range() -> None:
     with StreamlinkGrid(InMemory(adding, **settings)) as grid:
         [reply, _] = grid.send_and_receive(messages(ArrayRecord(MODEL)))
         assert "may dial 127.0.0.1:1-2 only" in reply.error.reason
+
+
+def check_a_node_that_was_not_told_where_its_server_is_says_what_to_set() -> None:
+    errors: list[str] = []
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        there = {"name": "11-a", "token": "t" * 32, "port": nobody.getsockname()[1], "ttl": 60.0}
+        for own in ({}, {"streamlink-server": "127.0.0.1"}):
+            message = Message(RecordDict({SESSION: ConfigRecord(there)}), 11, "train")
+            context = Context(1, 11, own, RecordDict(), {})
+            try:
+                StreamlinkMod(config=SOON)(message, context, adding)
+            except ConnectFailed as error:
+                errors.append(str(error))
+    hint = "streamlink-server (--node-config) is not set here"
+    assert [hint in each for each in errors] == [True, False]
 
 
 def check_a_grid_at_one_port_opens_no_other() -> None:
@@ -467,7 +400,8 @@ def check_flowers_own_strategy_averages_lazy_arrays() -> None:
 
 def main() -> int:
     failed = TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 0
-    for name, check in [(n, c) for n, c in globals().items() if n.startswith("check_")]:
+    found = globals() | vars(flower_endings)
+    for name, check in [(n, c) for n, c in found.items() if n.startswith("check_")]:
         try:
             check()
             print("holds", name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from flwr.app import ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
@@ -14,10 +15,21 @@ from streamlink import LinkConfig, TimeoutConfig
 from streamlink.errors import StreamlinkError
 from streamlink.integrations.flower import StreamlinkMod, record_of
 
-__all__ = ["InMemory", "adding", "messages"]
+__all__ = ["MODEL", "SOON", "InMemory", "adding", "messages"]
 
 Train = Callable[[Message, Context], Message]
-SOON = LinkConfig(timeouts=TimeoutConfig(reconnect_timeout=2.0, rejoin_timeout=2.0))
+MODEL = [
+    np.arange(12, dtype=np.float32).reshape(3, 4),
+    np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+    np.array(3.0),
+    np.empty((0, 3)),
+    np.arange(5).astype(ml_dtypes.bfloat16),
+    np.array([1, 2, 3]),
+]
+
+SOON = LinkConfig(
+    timeouts=TimeoutConfig(connect_timeout=2.0, reconnect_timeout=2.0, rejoin_timeout=2.0)
+)
 
 
 class InMemory(Grid):

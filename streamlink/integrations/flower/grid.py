@@ -49,6 +49,8 @@ class _Sent:
     token: str
     objects: list[_Object] = field(default_factory=list)
 
+    id = property(attrgetter("message.metadata.message_id"))
+
 
 class _Received:
     """An object that a client has sent; it is released with the last record that reads from it."""
@@ -137,14 +139,21 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
         # Copies: the caller's messages keep their arrays.
         nodes = self.grid.get_nodes() if self._guard.is_mutual else ()
         names = {each.node_id: each.name for each in nodes}
-        new = [_Sent(copy(m), *self._guard.entry(m.metadata.dst_node_id, names)) for m in messages]
-        self._guard.publish()
-        self._put(new)
-        for sent in new:
-            self._refer(sent)
-        ids = list(self.grid.push_messages([each.message for each in new]))
-        self._sent |= {each.message.metadata.message_id: each for each in new}
-        self._release({each.message.metadata.message_id for each in new} - set(ids))
+        new: list[_Sent] = []
+        try:
+            for each in messages:
+                entry = self._guard.entry(each.metadata.dst_node_id, names)
+                new.append(_Sent(copy(each), *entry))
+            self._guard.publish()
+            self._put(new)
+            for sent in new:
+                self._refer(sent)
+            ids = list(self.grid.push_messages([each.message for each in new]))
+        except BaseException:
+            self._release(new)
+            raise
+        self._sent |= {sent.id: sent for sent in new}
+        self._release(self._sent.pop(each) for each in {sent.id for sent in new} - set(ids))
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
@@ -154,7 +163,7 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
         # One that comes too late is opened as well: its object is released with it, right here.
         replies = {each.metadata.reply_to_message_id: self._opened(each) for each in found}
         self._late -= replies.keys()
-        self._release(replies)
+        self._release(filter(None, [self._sent.pop(each, None) for each in replies]))
         return [each for name, each in replies.items() if name in wanted]
 
     def send_and_receive(
@@ -171,7 +180,8 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
                 if self._updates.acquire(timeout=self._idle_seconds):
                     self._updates.release()
                 time.sleep(self._poll_seconds)
-        self._release(waiting)
+        # And once more when its reply is here: what it sends until then is nobody's, too.
+        self._release(filter(None, map(self._sent.get, waiting)))
         self._late |= waiting
         return replies
 
@@ -220,12 +230,14 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
         self._updates.acquire(blocking=False)
         return records.SourceRecord(_Received(self.objects.open(text)))
 
-    def _release(self, message_ids: Iterable[str]) -> None:
-        """Release what these messages brought: nobody waits for their replies any more."""
-        for sent in filter(None, [self._sent.pop(each, None) for each in message_ids]):
-            self._guard.dismiss(sent.name, sent.token)
-            for each in sent.objects:
-                each.readers.pop(sent.token, None)
-                if not each.readers and each.reference is not None:
+    def _release(self, messages: Iterable[_Sent]) -> None:
+        """Release what these brought and what their nodes have sent: nobody waits for replies."""
+        for sent in messages:
+            if self._guard.dismiss(sent.name, sent.token):  # else another message has the name too
+                self.objects.forget(sent.name)
+            while sent.objects:
+                (known := sent.objects.pop()).readers.pop(sent.token, None)
+                if not known.readers and known.reference is not None:
                     with suppress(StreamlinkError):  # the server may have been started again
-                        self.objects.drop(each.reference)
+                        self.objects.drop(known.reference)
+        self._guard.publish()
