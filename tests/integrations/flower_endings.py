@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import time
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
@@ -15,6 +16,7 @@ from flwr.app import ArrayRecord, Context, Error, Message, RecordDict
 from streamlink.config import ObjectLimits
 from streamlink.errors import ObjectLimit, StreamlinkError
 from streamlink.integrations.flower import StreamlinkGrid
+from streamlink.objects import Reference
 from tests.integrations.flower_in_memory import MODEL, InMemory, adding, messages
 from tests.support.collecting import CollectingSeconds, collecting_only_there, in_cycle
 
@@ -173,3 +175,22 @@ def check_the_update_of_a_client_that_is_killed_after_the_timeout_is_released_to
         node.pull_messages = lambda ids: late
         assert not list(grid.pull_messages([]))
         assert len(grid.objects) == 0
+
+
+def check_an_update_lives_as_long_as_its_reply() -> None:
+    ends: list[float] = []
+
+    class Noting(InMemory):
+        def answer(self, message: Message) -> Message:
+            reply = super().answer(message)
+            [array] = reply.content["arrays"].values()
+            ends.append(Reference.parse(array.data.decode()).expires_at)
+            return reply
+
+    content, began = RecordDict({"arrays": ArrayRecord(MODEL)}), time.time()
+    sent = [Message(content, 11, "train", ttl=500.0), Message(content, 22, "train", ttl=7200.0)]
+    with StreamlinkGrid(Noting(adding), limits=ObjectLimits(ttl=1e-6, max_ttl=1000.0)) as grid:
+        replies = list(grid.send_and_receive(sent))
+        assert not any(each.has_error() for each in replies)
+    lived = sorted(round(end - began, -2) for end in ends)
+    assert lived == [500, 1000]  # the server permits no more

@@ -211,6 +211,7 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
             return record if found is None else records.referring(found)
 
         session = {"name": sent.name, "token": sent.token, "port": self.objects.port}
+        session["ttl"] = self._limits.max_ttl
         sent.message.content = records.exchanged(sent.message.content, change)
         sent.message.content[SESSION] = ConfigRecord(session)
 

@@ -55,7 +55,9 @@ class StreamlinkMod:
             message.content = records.exchanged(message.content, fetched)
             reply = call_next(message, context)
             if reply.has_content():
-                reply.content = records.exchanged(reply.content, partial(_sent, client))
+                # As long as Flower keeps the reply, if the server permits it.
+                ttl = max(1.0, min(reply.metadata.ttl, float(session["ttl"])))
+                reply.content = records.exchanged(reply.content, partial(_sent, client, ttl))
             return reply
 
 
@@ -67,9 +69,9 @@ def _fetched(client: ObjectClient, stack: ExitStack, record: ArrayRecord) -> Arr
     return records.SourceRecord(stack.enter_context(client.open(text)), partial(client.get, text))
 
 
-def _sent(client: ObjectClient, record: ArrayRecord) -> ArrayRecord:
+def _sent(client: ObjectClient, ttl: float, record: ArrayRecord) -> ArrayRecord:
     try:
         source = records.source_of(record)
     except ModelError:  # an array that streamlink does not know: Flower carries it
         return record
-    return records.referring(client.put(source, reads=1))
+    return records.referring(client.put(source, reads=1, ttl=ttl))
