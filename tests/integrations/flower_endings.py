@@ -11,11 +11,12 @@ from threading import Event
 from typing import Any
 
 import numpy as np
+import torch
 from flwr.app import ArrayRecord, Context, Error, Message, RecordDict
 
 from streamlink.config import ObjectLimits
 from streamlink.errors import ObjectLimit, StreamlinkError
-from streamlink.integrations.flower import StreamlinkGrid
+from streamlink.integrations.flower import StreamlinkGrid, record_of
 from streamlink.objects import Reference
 from tests.integrations.flower_in_memory import MODEL, InMemory, adding, messages
 from tests.support.collecting import CollectingSeconds, collecting_only_there, in_cycle
@@ -194,3 +195,14 @@ def check_an_update_lives_as_long_as_its_reply() -> None:
         assert not any(each.has_error() for each in replies)
     lived = sorted(round(end - began, -2) for end in ends)
     assert lived == [500, 1000]  # the server permits no more
+
+
+def check_a_change_after_the_push_is_noticed_of_tensors_and_not_of_arrays() -> None:
+    models: list[Any] = [{"w": torch.zeros(3)}, {"w": np.zeros(3)}]
+    noticed = []
+    for model in models:
+        with StreamlinkGrid(InMemory(adding)) as grid:
+            ids = grid.push_messages(messages(record_of(model)))
+            model["w"] += 1
+            noticed.append([each.has_error() for each in grid.pull_messages(ids)])
+    assert noticed == [[True, True], [False, False]]
