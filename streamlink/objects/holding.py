@@ -42,7 +42,7 @@ class Holding:
         self.changed = clock.condition()
         """Notified whenever the shelf was used; its lock is that of the shelf."""
         self._shelf: Shelf[Content] = Shelf(limits, Sealer(), clock, clock.wall)
-        self._ending: deque[Callable[[], object]] = deque()
+        self._ending: deque[Callable[[], object]] = deque()  # one for each open object at most
         self._is_closed = False
 
     @contextmanager
@@ -92,9 +92,9 @@ class Holding:
         if self._is_closed:
             return  # nothing is held any more, and its files are closed with whoever has them
         self._ending.append(close)
-        # Never waits. If this thread has the lock already, it gets it once more, and that is safe:
-        # the shelf is not touched, and a condition stays whole if it is notified while it is
-        # notified. If another thread has it, that one notifies as it leaves the shelf.
+        # Never waits. A thread that has the lock already gets it once more, which is harmless: the
+        # shelf is not touched, and one ``notify_all`` may interrupt another. If another thread has
+        # the lock, it notifies as it leaves the shelf, or the next nap ends after a minute.
         if self.changed.acquire(blocking=False):
             try:
                 self.changed.notify_all()
