@@ -32,6 +32,7 @@ from streamlink.stores.files import (
     disk_errors,
     lock,
     read_bytes,
+    reason,
     remove,
     require_free,
     write_all,
@@ -57,12 +58,13 @@ class KeptVersion:
 
     def __init__(self, path: Path, fd: int, facts: dict[str, Any]) -> None:
         self.path, self._fd = path, fd
-        # By reference counting: streams share it, and the last one to end closes the file.
-        self._closing = weakref.finalize(self, os.close, fd)
         self.owner, self.digest = str(facts["owner"]), str(facts["digest"])
         self.spec_digest = bytes.fromhex(facts["spec"])
         self.nbytes = int(facts["nbytes"])
         self._identity = FileIdentity.of(fd)
+        # Last: if anything above raises, the file is still its opener's. By reference counting:
+        # streams share it, and the last one to end closes it.
+        self._closing = weakref.finalize(self, os.close, fd)
 
     @property
     def key(self) -> tuple[str, str, bytes]:
@@ -226,7 +228,7 @@ class Versions:
     def _find(self) -> None:
         """Prove what an earlier process has left; remove what is no whole version."""
         for path in self._directory.glob(f"*{_PARTIAL}"):
-            remove(path)
+            _remove(path)
         for path in sorted(self._directory.glob(f"*{_SUFFIX}"), reverse=True):
             self._number = max(self._number, int(path.stem) if path.stem.isdecimal() else 0)
             if (version := self._proven(path)) is not None:
@@ -238,17 +240,19 @@ class Versions:
                 self._forget(each)
 
     def _proven(self, path: Path) -> KeptVersion | None:
-        fd = patiently(os.open, path, os.O_RDONLY | os.O_NOFOLLOW)
+        fd = -1
         try:
+            # Without waiting: a pipe of that name would have nobody who writes to it.
+            fd = patiently(os.open, path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             facts = decode_checked_json(read_bytes(fd, _HEAD_BYTES, 0, path), path)
             version = KeptVersion(path, fd, facts)
             fd = -1  # its own now
             if _hash_of(version) != facts["hash"]:
                 raise CorruptStore("its bytes have changed since they were written", path=str(path))
             version.require_unchanged()
-        except (StoreError, KeyError, ValueError) as error:
+        except (OSError, KeyError, ValueError) as error:
             logger.warning("%s: this version of a model is dropped: %s", path, error)
-            remove(path)
+            _remove(path)
             return None
         finally:
             if fd >= 0:
@@ -259,7 +263,7 @@ class Versions:
         if version in self._kept:
             self._kept.remove(version)
             # Whoever reads it has it open, so its bytes stay until then.
-            remove(version.path)
+            _remove(version.path)
 
 
 class VersionWriter:
@@ -320,8 +324,16 @@ class VersionWriter:
 
 def _give_up(versions: Versions, path: Path, fd: int) -> None:
     os.close(fd)
-    remove(path)
+    _remove(path)
     versions._ended(path)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file; one that stays costs disk space, and never the model or the start."""
+    try:
+        remove(path)
+    except OSError as error:
+        logger.warning("%s cannot be removed: %s; remove it yourself", path, reason(error, path))
 
 
 def _hash_of(version: KeptVersion) -> str:

@@ -6,7 +6,9 @@ import errno
 import gc
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,6 +109,69 @@ def test_a_file_that_was_cut_is_dropped(tmp_path: Path, size: int) -> None:
     with opened(tmp_path) as versions:
         assert versions.digests("job", SPEC) == ()
     assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("suffix", [".version", ".partial"])
+@pytest.mark.parametrize("kind", ["symlink", "directory", "pipe"])
+def test_what_is_no_file_costs_itself_alone(
+    tmp_path: Path, kind: str, suffix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened(tmp_path) as versions:
+        keep(versions, 1)
+    path = (tmp_path / "000000000007").with_suffix(suffix)
+    make: dict[str, Callable[[], None]] = {
+        "symlink": lambda: path.symlink_to(tmp_path / "000000000001.version"),
+        "directory": path.mkdir,
+        "pipe": lambda: os.mkfifo(path),
+    }
+    make[kind]()
+    with opened(tmp_path) as versions:
+        assert versions.digests("job", SPEC) == ("digest 1",)
+        keep(versions, 2)
+        assert versions.digests("job", SPEC) == ("digest 2", "digest 1")
+    assert ("is dropped" in caplog.text) is (suffix == ".version")
+    assert ("cannot be removed" in caplog.text) is (kind == "directory")
+
+
+@pytest.mark.parametrize("call", ["open", "pread"])
+def test_a_file_that_cannot_be_read_costs_itself_alone(
+    tmp_path: Path, call: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened(tmp_path) as versions:
+        keep(versions, 1)
+        keep(versions, 2)
+    bad = sorted(tmp_path.iterdir())[1]
+    inode, real = bad.stat().st_ino, getattr(os, call)
+
+    def failing(what: Any, *rest: Any) -> Any:
+        is_bad = what == bad if call == "open" else os.fstat(what).st_ino == inode
+        if is_bad:
+            raise OSError(errno.EIO, "Input/output error")
+        return real(what, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, failing)
+        with opened(tmp_path) as versions:
+            assert versions.digests("job", SPEC) == ("digest 1",)
+    assert f"{bad}: this version of a model is dropped" in caplog.text
+    assert "Input/output error" in caplog.text
+
+
+def test_one_that_cannot_be_removed_is_dropped_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(path: Path) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    with opened(tmp_path) as versions:
+        keep(versions, 1)
+        version = versions.get("job", "digest 1", SPEC)
+        assert version is not None
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "unlink", refused)
+            versions.drop(version, "it is damaged")
+        assert versions.digests("job", SPEC) == ()
+    assert "cannot be removed" in caplog.text
 
 
 def test_what_an_interrupted_process_has_begun_is_removed(tmp_path: Path) -> None:
