@@ -14,6 +14,7 @@ from streamlink.allocator import tune_allocator
 from streamlink.cli.checks import check_file, check_name, check_visiting
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.errors import CommandError, JobFailed
+from streamlink.cli.help import flag_of
 from streamlink.cli.paths import ADDRESS, check_address
 from streamlink.cli.probe_listen import answer_one
 from streamlink.cli.settings import LINK, SERVING, VISITING
@@ -38,9 +39,15 @@ logger = logging.getLogger("streamlink.command")
 _SAMPLE_BYTES = 64 << 20
 _LEAST_SECONDS = 0.5
 
+_FOR_ADDRESS = ("one_time", "name", "seconds", "most", "model", "base", "output", "report")
+_FOR_LISTEN = ("timeout",)
+"""Options that only one of the two ends uses. Flags of settings follow the same rule: see
+``SERVING`` and ``VISITING``; a setting in a file may be there for another command."""
+
 
 @command(*dict.fromkeys((*LINK, *SERVING, *VISITING)))
 def probe(
+    context: typer.Context,
     address: Annotated[
         str | None,
         typer.Argument(metavar=ADDRESS, help="Where a server, serve, receive or probe listens."),
@@ -122,6 +129,7 @@ def probe(
             "name the server, such as streamlink probe server.example:8517, or listen for a probe "
             "with --listen 0.0.0.0:8470"
         )
+    _require_used(context, is_listening=listen is not None)
     check_file("--output", output)
     check_file("--report", report)
     if listen is not None:
@@ -138,6 +146,36 @@ def probe(
     with a_job():
         measured = _measured(address or "", name, one_time, plan, common)
     _report(measured, plan, output, report)
+
+
+def _require_used(context: typer.Context, *, is_listening: bool) -> None:
+    """Refuse options that this end does not use: whoever gave one expects that it counts."""
+    serving, visiting = (
+        {each.partition(".")[2] for each in names} for names in (SERVING, VISITING)
+    )
+    unused = {*_FOR_ADDRESS, *(visiting - serving)}
+    if not is_listening:
+        unused = {*_FOR_LISTEN, *(serving - visiting)}
+    # By where a value comes from, and not by the value: a default that was typed is refused, too.
+    given = [each for each in context.params if each in unused and _is_typed(context, each)]
+    if not given:
+        return
+    flags = " and ".join(flag_of(each) for each in given)
+    verb = "is" if len(given) == 1 else "are"
+    if is_listening:
+        raise CommandError(
+            f"{flags} {verb} of no use with --listen; give that at the other end, which probes "
+            "the address where this one listens"
+        )
+    raise CommandError(
+        f"{flags} {verb} of use only with --listen; leave that out, or listen for a probe with "
+        "--listen 0.0.0.0:8470 in place of the address"
+    )
+
+
+def _is_typed(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 @dataclass(frozen=True, slots=True)

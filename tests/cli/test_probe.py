@@ -210,6 +210,52 @@ def test_bad_input_is_refused_with_the_value_and_an_example(words: list[str], sa
     assert said in result.stderr
 
 
+LISTEN, ADDRESS = ("--listen", "127.0.0.1:0"), ("127.0.0.1:1",)
+
+
+@pytest.mark.parametrize(
+    ("mode", "option", "value"),
+    [
+        (LISTEN, "--model", "nonsense"),
+        (LISTEN, "--base", "old"),
+        (LISTEN, "--output", "line.yaml"),
+        (LISTEN, "--report", "no/line.json"),
+        (LISTEN, "--seconds", "5.0"),
+        (LISTEN, "--most", "1KiB"),
+        (LISTEN, "--name", "site-1"),
+        (LISTEN, "--one-time", "abc"),
+        (LISTEN, "--token", "token"),
+        (LISTEN, "--server-name", "s"),
+        (ADDRESS, "--timeout", "5"),
+        (ADDRESS, "--tokens", "tokens.yaml"),
+        (ADDRESS, "--data-listen", "127.0.0.1:0"),
+    ],
+)
+def test_an_option_that_this_end_does_not_use_is_refused_by_name(
+    mode: tuple[str, ...], option: str, value: str
+) -> None:
+    result = CliRunner().invoke(app, ["probe", *mode, option, value, "--check"])
+    assert result.exit_code == 2
+    assert f"{option} is of " in result.stderr
+    assert "--listen" in result.stderr
+
+
+def test_all_options_that_are_not_used_are_named_at_once() -> None:
+    words = ["probe", *LISTEN, "--most", "4MiB", "--name", "site-1", "--check"]
+    result = CliRunner().invoke(app, words)
+    assert "--most and --name are of no use with --listen" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("mode", [LISTEN, ADDRESS])
+def test_a_file_of_settings_may_have_those_of_both_ends(
+    mode: tuple[str, ...], tmp_path: Path
+) -> None:
+    file = tmp_path / "line.yaml"
+    file.write_text("security: {server_name: s}\nstream: {data_listen: 'tcp://127.0.0.1:0'}\n")
+    result = CliRunner().invoke(app, ["probe", *mode, "--config", str(file), "--check"])
+    assert result.exit_code == 0, result.stderr
+
+
 def test_an_older_version_of_another_model_is_refused(store: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     save(open_store(other), pattern_model(float_spec(301, 5)))
