@@ -14,7 +14,8 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -27,6 +28,7 @@ from streamlink.transport.transfer_pump import PacedDirection
 
 __all__ = [
     "BandwidthFacts",
+    "BandwidthUse",
     "OneBandwidth",
     "ProcessBandwidth",
     "bandwidth_facts",
@@ -95,22 +97,37 @@ class _Direction:
         pump.pace(None if self.pacer.rate is None else self, *self.sizes)
 
 
+class BandwidthUse:
+    """One server or client that has the limit of its process open, to be closed.
+
+    Args:
+        config: its settings.
+        close: is called once.
+    """
+
+    def __init__(self, config: LinkConfig, close: Callable[[BandwidthUse], None]) -> None:
+        self.bwlimit = config.stream.bwlimit
+        """The limit that it asks for; empty: none."""
+        self.least = config.least_bwlimit
+        """The lowest limit at which it works (bytes per second), and why."""
+        self._close = close
+
+    def close(self) -> None:
+        """Note that it has closed: it does not count any more. Harmless when called twice."""
+        self._close(self)
+
+
 class ProcessBandwidth:
-    """The limit that streams of this process share; made by ``open_bandwidth``.
+    """The limit that streams of this process share.
 
     Args:
         clock: the time, also that of the day.
-        leave: notes that a user has closed; returns whether it was the last.
     """
 
-    def __init__(self, clock: Clock, leave: Callable[[ProcessBandwidth], bool]) -> None:
-        self._leave = leave
-        self.users = 0
-        """Servers and clients that have it open (count)."""
-        self.configured = ""
-        """What the settings of these say."""
+    def __init__(self, clock: Clock) -> None:
+        self._configured = ""  # what a user has asked for last
+        self._users: list[BandwidthUse] = []
         self._clock = clock
-        self._least = 0.0, ""
         self._changing = threading.Lock()
         self._lock = threading.Lock()
         self._changed = clock.condition(self._lock)
@@ -126,26 +143,60 @@ class ProcessBandwidth:
         """What is in force now."""
         return self._facts
 
-    def require(self, least: float, because: str) -> None:
-        """Refuse limits below ``least`` (bytes per second) from now on."""
-        self._least = max(self._least, (least, because))
+    def enter(self, user: BandwidthUse) -> None:
+        """Have one more user, and the limit that it asks for, if any.
+
+        Raises:
+            ValueError: another user asks for another limit, or the one in force is too low for this
+                user's timeouts; nothing changes.
+        """
+        with self._changing:
+            wanted = user.bwlimit
+            others = {each.bwlimit for each in self._users} - {"", wanted}
+            if wanted and others:
+                raise ValueError(
+                    f"stream.bwlimit is {wanted!r}, and {others.pop()!r} at another server or "
+                    "client of this process: one limit bounds a process; give all of them the same"
+                )
+            # One that comes back with the same limit does not undo what the operator has set.
+            if wanted and wanted != self._configured:
+                self._change(wanted, [*self._users, user])
+                self._configured = wanted
+            else:
+                check_bwlimit(self._facts.bwlimit, *user.least)
+            self._users.append(user)
+
+    def exit(self, user: BandwidthUse) -> bool:
+        """Count a user no more; returns whether any is left."""
+        with self._changing:
+            if user in self._users:
+                self._users.remove(user)
+            return bool(self._users)
 
     def change(self, text: str) -> None:
         """Have another limit from now on, until the next change.
 
         Raises:
-            ValueError: it is none, or too low for the timeouts; nothing changes.
+            ValueError: it is none, or too low for the timeouts of a user; nothing changes.
         """
-        check_bwlimit(text, *self._least)
         with self._changing:
-            self._timetable = parse_bwlimit(text)
-            self._facts = BandwidthFacts(text, self._facts.limit)
-            self._look()
-            if self._timetable.slots and self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="streamlink-bandwidth", daemon=True
-                )
-                self._thread.start()
+            self._change(text, self._users)
+
+    def _change(self, text: str, users: Sequence[BandwidthUse]) -> None:
+        """See ``change``; ``_changing`` is held."""
+        check_bwlimit(text, *max((each.least for each in users), default=(0.0, "")))
+        timetable = parse_bwlimit(text)
+        if timetable.slots:
+            self._start_thread()  # first: where it cannot run, nothing changes
+        self._timetable = timetable
+        self._facts = BandwidthFacts(text, self._facts.limit)
+        self._look()
+
+    def _start_thread(self) -> None:
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name="streamlink-bandwidth", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def join(self, pump: Stream) -> None:
         """Have a stream keep to the limit, now and after each change, until it ends."""
@@ -172,9 +223,7 @@ class ProcessBandwidth:
             direction.streams.discard(pump)
 
     def close(self) -> None:
-        """Note that a server or client uses it no more."""
-        if not self._leave(self):
-            return
+        """End its thread; its last user has closed."""
         with self._lock:
             self._is_closed = True
             self._changed.notify_all()
@@ -185,15 +234,20 @@ class ProcessBandwidth:
 
     def _run(self) -> None:
         while not self._is_closed:
-            with self._changing:
-                if self._clock() - self._looked_at >= LOOK_SECONDS:
-                    self._look()
-            for direction, pump, nbytes in self._next():
-                try:
-                    pump.allow(nbytes, *direction.sizes)
-                except Exception:
-                    # And no more than that: without this thread the other streams would starve.
-                    logger.exception("a stream could not be given its part of the bandwidth")
+            try:
+                self._turn()
+            except Exception:
+                # And no more than that: without this thread all paced streams would starve.
+                logger.exception("the bandwidth limit of this process failed for a moment")
+                self._clock.event().wait(LOOK_SECONDS)  # what fails at once must not fill the log
+
+    def _turn(self) -> None:
+        with self._changing:
+            if self._clock() - self._looked_at >= LOOK_SECONDS:
+                self._look()
+        for direction, pump, nbytes in self._next():
+            with _failing_alone("a stream could not be given its part of the bandwidth"):
+                pump.allow(nbytes, *direction.sizes)
 
     def _next(self) -> list[tuple[_Direction, Stream, int]]:
         """Wait for streams that may move now, or for the next look; returns those."""
@@ -225,7 +279,17 @@ class ProcessBandwidth:
                 direction.pacer.limit(rate, now=now)
                 streams = list(direction.streams)
             for pump in streams:
-                direction.pace(pump)
+                with _failing_alone("a stream could not be given the new bandwidth limit"):
+                    direction.pace(pump)
+
+
+@contextmanager
+def _failing_alone(what: str) -> Iterator[None]:
+    """Log what one stream raises: the others need their part all the same."""
+    try:
+        yield
+    except Exception:
+        logger.exception(what)
 
 
 class OneBandwidth:
@@ -235,32 +299,27 @@ class OneBandwidth:
         self._opening = threading.Lock()
         self._bandwidth: ProcessBandwidth | None = None
 
-    def open(self, config: LinkConfig, clock: Clock) -> ProcessBandwidth:
+    def open(self, config: LinkConfig, clock: Clock) -> BandwidthUse:
         """See ``open_bandwidth``."""
-        wanted = config.stream.bwlimit
+        user = BandwidthUse(config, self._close)
         with self._opening:
-            bandwidth = self._bandwidth or ProcessBandwidth(clock, self._leave)
-            if wanted and bandwidth.configured not in ("", wanted):
-                raise ValueError(
-                    f"stream.bwlimit is {wanted!r}, and {bandwidth.configured!r} at another server "
-                    "or client of this process: one limit bounds a process; give all of them the "
-                    "same"
-                )
-            bandwidth.require(*config.least_bwlimit)
-            if wanted and not bandwidth.configured:
-                bandwidth.change(wanted)
-                bandwidth.configured = wanted
-            bandwidth.users += 1
+            bandwidth = self._bandwidth or ProcessBandwidth(clock)
+            try:
+                bandwidth.enter(user)
+            except BaseException:
+                if bandwidth is not self._bandwidth:
+                    bandwidth.close()
+                raise
             self._bandwidth = bandwidth
-            return bandwidth
+        return user
 
-    def _leave(self, bandwidth: ProcessBandwidth) -> bool:
-        """Note that one of its users has closed; returns whether it was the last."""
+    def _close(self, user: BandwidthUse) -> None:
         with self._opening:
-            bandwidth.users -= 1
-            if not bandwidth.users:
-                self._bandwidth = None
-            return not bandwidth.users
+            bandwidth = self._bandwidth
+            if bandwidth is None or bandwidth.exit(user):
+                return
+            self._bandwidth = None
+        bandwidth.close()
 
     def join(self, pump: Stream) -> None:
         """See ``join_bandwidth``."""
@@ -283,11 +342,12 @@ class OneBandwidth:
 _process = OneBandwidth()
 
 
-def open_bandwidth(config: LinkConfig, clock: Clock) -> ProcessBandwidth:
-    """Return the limit that streams of this process share, to be closed.
+def open_bandwidth(config: LinkConfig, clock: Clock) -> BandwidthUse:
+    """Have streams of this process share its limit, until what this returns is closed.
 
     Raises:
-        ValueError: a server or client of this process is open with another ``bwlimit``.
+        ValueError: a server or client of this process is open with another ``bwlimit``, or what is
+            in force is too low for the timeouts of ``config``.
     """
     return _process.open(config, clock)
 

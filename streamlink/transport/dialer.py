@@ -28,7 +28,7 @@ from streamlink.protocol.events import Failed, PeerLeft, Welcomed
 from streamlink.protocol.handshake import VERSION_MAX, VERSION_MIN, agreed
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport import departure
-from streamlink.transport.bandwidth import ProcessBandwidth, open_bandwidth
+from streamlink.transport.bandwidth import BandwidthUse, open_bandwidth
 from streamlink.transport.carriers import (
     ClientCall,
     ControlCarrier,
@@ -118,7 +118,7 @@ class Dialer:
         self._session_pump: Pump[SessionMachine] | None = None
         self._session_thread: threading.Thread | None = None
         self._memory: ProcessMemory | None = None
-        self._bandwidth: ProcessBandwidth | None = None
+        self._bandwidth: BandwidthUse | None = None
 
     def connect(
         self,

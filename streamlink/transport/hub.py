@@ -23,7 +23,7 @@ from streamlink.errors import AbortCode, ProtocolError, StreamlinkError
 from streamlink.protocol import frames as f
 from streamlink.protocol.limits import DATA_KEY_BYTES
 from streamlink.transport import departure
-from streamlink.transport.bandwidth import ProcessBandwidth, open_bandwidth
+from streamlink.transport.bandwidth import BandwidthUse, open_bandwidth
 from streamlink.transport.budget import with_room
 from streamlink.transport.carriers import Caller, Listener, ServerCall
 from streamlink.transport.framing import DamagedFrame
@@ -134,7 +134,7 @@ class Hub:
         self.reach = DataReach(clock)
         self.memory: ProcessMemory | None = None
         """What its streams share, while it listens; None: they share none."""
-        self._bandwidth: ProcessBandwidth | None = None
+        self._bandwidth: BandwidthUse | None = None
         self._is_closed = False
         callbacks = SessionCallbacks(on_session, on_closed, on_request, on_called_off)
         self._greeter = Greeter(self, callbacks)

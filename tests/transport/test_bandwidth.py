@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import datetime
 
 import pytest
 
 from streamlink.config import LinkConfig
 from streamlink.config.bandwidth import NO_LIMIT, BandwidthLimit
-from streamlink.transport.bandwidth import BandwidthFacts, OneBandwidth, ProcessBandwidth
+from streamlink.transport.bandwidth import BandwidthFacts, OneBandwidth
 from streamlink.transport.transfer_pump import PacedDirection
 from tests.support.virtual_clock import VirtualClock
 
@@ -55,6 +56,13 @@ class Faulty(Hungry):
         raise RuntimeError("a fault of this stream's own")
 
 
+class Rigid(Hungry):
+    """Cannot keep to a limit."""
+
+    def pace(self, direction: PacedDirection | None, part_bytes: int, ahead_bytes: int) -> None:
+        raise RuntimeError("a fault of this stream's own")
+
+
 @pytest.fixture
 def clock() -> Iterator[VirtualClock]:
     clock = VirtualClock()
@@ -69,14 +77,14 @@ def one() -> OneBandwidth:
 
 
 @pytest.fixture
-def bandwidth(one: OneBandwidth, clock: VirtualClock) -> Iterator[ProcessBandwidth]:
-    opened = one.open(LinkConfig(), clock)
-    yield opened
-    opened.close()
+def bandwidth(one: OneBandwidth, clock: VirtualClock) -> Iterator[OneBandwidth]:
+    """The limit of a process with one user, which asks for none."""
+    with closing(one.open(LinkConfig(), clock)):
+        yield one
 
 
 def test_streams_of_a_direction_share_the_limit_and_the_other_direction_has_its_own(
-    clock: VirtualClock, bandwidth: ProcessBandwidth
+    clock: VirtualClock, bandwidth: OneBandwidth
 ) -> None:
     bandwidth.change("10Mbit:5Mbit")
     began = clock()
@@ -93,7 +101,7 @@ def test_streams_of_a_direction_share_the_limit_and_the_other_direction_has_its_
 
 
 def test_a_limit_is_changed_and_lifted_while_streams_move(
-    clock: VirtualClock, bandwidth: ProcessBandwidth
+    clock: VirtualClock, bandwidth: OneBandwidth
 ) -> None:
     stream = Hungry(clock, 1 << 60)
     bandwidth.join(stream)
@@ -107,7 +115,7 @@ def test_a_limit_is_changed_and_lifted_while_streams_move(
 
 
 def test_the_time_of_day_changes_the_limit_within_a_second(
-    clock: VirtualClock, bandwidth: ProcessBandwidth
+    clock: VirtualClock, bandwidth: OneBandwidth
 ) -> None:
     now = datetime.fromtimestamp(clock.wall())
     following = datetime.fromtimestamp(clock.wall() + 120)
@@ -121,7 +129,7 @@ def test_the_time_of_day_changes_the_limit_within_a_second(
 
 
 def test_a_stream_that_fails_holds_up_no_other(
-    clock: VirtualClock, bandwidth: ProcessBandwidth, caplog: pytest.LogCaptureFixture
+    clock: VirtualClock, bandwidth: OneBandwidth, caplog: pytest.LogCaptureFixture
 ) -> None:
     bandwidth.change("10Mbit")
     faulty, sound = Faulty(clock, 1), Hungry(clock, 500_000)
@@ -133,7 +141,7 @@ def test_a_stream_that_fails_holds_up_no_other(
 
 
 def test_a_stream_that_has_left_is_given_nothing(
-    clock: VirtualClock, bandwidth: ProcessBandwidth
+    clock: VirtualClock, bandwidth: OneBandwidth
 ) -> None:
     bandwidth.change("10Mbit")
     stream = Hungry(clock, 1 << 60)
@@ -147,33 +155,117 @@ def test_a_stream_that_has_left_is_given_nothing(
     assert stream.moved == moved
 
 
+def test_a_new_limit_that_a_stream_cannot_take_reaches_all_others(
+    clock: VirtualClock, bandwidth: OneBandwidth, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The one that the time of day brings, too: it is given by the thread itself."""
+    now = datetime.fromtimestamp(clock.wall())
+    following = datetime.fromtimestamp(clock.wall() + 120)
+    bandwidth.change(f"{now:%H:%M},off {following:%H:%M},10Mbit")
+    streams = [Rigid(clock, 1), Hungry(clock, 500_000), Rigid(clock, 1)]
+    for each in streams:
+        bandwidth.join(each)
+    with caplog.at_level(logging.ERROR):
+        assert streams[1].done.wait(300)
+    assert caplog.text.count("could not be given the new bandwidth limit") == 2
+
+
+def test_a_fault_of_the_limit_itself_is_logged_and_passes(
+    clock: VirtualClock, bandwidth: OneBandwidth, caplog: pytest.LogCaptureFixture
+) -> None:
+    bandwidth.change("10Mbit")
+    stream = Hungry(clock, 500_000)
+    bandwidth.join(stream)
+    wall, clock.wall = clock.wall, failing_once(clock.wall)  # type: ignore[method-assign]
+    with caplog.at_level(logging.ERROR):
+        assert stream.done.wait(60)
+        clock.event().wait(5)
+    clock.wall = wall  # type: ignore[method-assign]
+    assert "the bandwidth limit of this process failed for a moment" in caplog.text
+    later = Hungry(clock, 500_000)
+    bandwidth.join(later)
+    assert later.done.wait(60)
+
+
+def failing_once(act: Callable[[], float]) -> Callable[[], float]:
+    left = [OSError("no time zone")]
+
+    def failing() -> float:
+        if left:
+            raise left.pop()
+        return act()
+
+    return failing
+
+
 def test_all_servers_and_clients_of_a_process_share_one_limit(
     one: OneBandwidth, clock: VirtualClock
 ) -> None:
-    first, second = one.open(limited("10M"), clock), one.open(LinkConfig(), clock)
-    assert first is second
-    with pytest.raises(ValueError, match="'5M', and '10M' at another server or client"):
-        one.open(limited("5M"), clock)
-    assert one.open(limited("10M"), clock) is first
-    for _ in range(3):
-        first.close()
-    third = one.open(limited("5M"), clock)
-    assert third is not first
-    third.close()
+    with closing(one.open(limited("10M"), clock)), closing(one.open(LinkConfig(), clock)):
+        assert one.facts.bwlimit == "10M"
+        with pytest.raises(ValueError, match="'5M', and '10M' at another server or client"):
+            one.open(limited("5M"), clock)
+        one.open(limited("10M"), clock).close()
+        assert one.facts.bwlimit == "10M"
+    with closing(one.open(limited("5M"), clock)):
+        assert one.facts.bwlimit == "5M"
+
+
+def test_what_one_that_has_closed_asked_for_is_no_reason_to_refuse_another(
+    one: OneBandwidth, clock: VirtualClock, bandwidth: OneBandwidth
+) -> None:
+    one.open(limited("10M"), clock).close()
+    assert one.facts.bwlimit == "10M", "until somebody sets another one"
+    with closing(one.open(limited("5M"), clock)):
+        assert one.facts.bwlimit == "5M"
+
+
+def test_one_that_comes_back_does_not_undo_what_the_operator_has_set(
+    one: OneBandwidth, clock: VirtualClock, bandwidth: OneBandwidth
+) -> None:
+    one.open(limited("10M"), clock).close()
+    one.change("2M")
+    with closing(one.open(limited("10M"), clock)):
+        assert one.facts.bwlimit == "2M"
+
+
+HASTY = LinkConfig.model_validate({"timeouts": {"streaming_ack_wait": 0.5}})
+TOO_LOW = r"'10K' is too low.*streaming_ack_wait \(0.5 s\)"
 
 
 def test_a_limit_too_low_for_any_of_them_is_refused_and_the_old_one_stays(
-    one: OneBandwidth, clock: VirtualClock, bandwidth: ProcessBandwidth
+    one: OneBandwidth, clock: VirtualClock, bandwidth: OneBandwidth
 ) -> None:
     one.change("1M")
-    hasty = LinkConfig.model_validate({"timeouts": {"streaming_ack_wait": 0.5}})
-    opened = one.open(hasty, clock)
-    with pytest.raises(ValueError, match=r"'10K' is too low.*streaming_ack_wait \(0.5 s\)"):
-        one.change("10K")
-    with pytest.raises(ValueError, match="'nonsense' is no bandwidth limit"):
-        one.change("nonsense")
-    assert one.facts.bwlimit == "1M"
-    opened.close()
+    with closing(one.open(HASTY, clock)):
+        with pytest.raises(ValueError, match=TOO_LOW):
+            one.change("10K")
+        with pytest.raises(ValueError, match="'nonsense' is no bandwidth limit"):
+            one.change("nonsense")
+        assert one.facts.bwlimit == "1M"
+
+
+def test_one_for_whose_timeouts_the_limit_is_too_low_is_refused_also_later(
+    one: OneBandwidth, clock: VirtualClock
+) -> None:
+    with closing(one.open(limited("10K"), clock)):
+        with pytest.raises(ValueError, match=TOO_LOW):
+            one.open(HASTY, clock)
+        one.change("1M")
+        one.open(HASTY, clock).close()
+
+
+def test_one_that_was_refused_or_has_closed_does_not_count(
+    one: OneBandwidth, clock: VirtualClock, bandwidth: OneBandwidth
+) -> None:
+    hasty = one.open(HASTY, clock)
+    hasty.close()
+    hasty.close()
+    one.change("10K")
+    with pytest.raises(ValueError, match=TOO_LOW):
+        one.open(HASTY, clock)
+    one.change("9K")
+    assert one.facts.bwlimit == "9K"
 
 
 def test_where_nothing_is_open_there_is_nothing_to_limit(
@@ -193,9 +285,25 @@ def test_its_thread_runs_only_where_there_is_a_limit(
 
     before = count()
 
-    opened = one.open(LinkConfig(), clock)
+    with closing(one.open(LinkConfig(), clock)):
+        assert count() == before
+        one.change("1M")
+        assert count() == before + 1
     assert count() == before
-    opened.change("1M")
-    assert count() == before + 1
-    opened.close()
-    assert count() == before
+
+
+def test_where_its_thread_cannot_start_the_limit_is_refused_and_nothing_changes(
+    one: OneBandwidth, clock: VirtualClock, bandwidth: OneBandwidth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", failing)
+        with pytest.raises(RuntimeError, match="can't start"):
+            one.change("10Mbit")
+    assert one.facts == BandwidthFacts()
+    one.change("10Mbit")
+    stream = Hungry(clock, 500_000)
+    one.join(stream)
+    assert stream.done.wait(60)
