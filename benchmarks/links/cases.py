@@ -98,6 +98,7 @@ class Run:
         line: what the line says of itself, and the kernel's ``congestion_control``.
         facts: the ``version`` of the peer, and what it says by ``"send"`` and ``"receive"``.
         accuracy: of the line, as measured before.
+        turn: of its case, from 1 on; the next try of one that failed has the same. 0: not known.
     """
 
     case: Case
@@ -112,6 +113,7 @@ class Run:
     commit: str = ""
     at: str = ""
     machine: dict[str, Any] = field(default_factory=dict)
+    turn: int = 0
 
     @property
     def where(self) -> str:

@@ -111,6 +111,7 @@ def run_plan(
     """
     began_at = clock()
     to_do, results = left_to_do(plan, known, here), list(known)
+    good = Counter(run.case for run in _counting(known, here) if not run.error)
     left = seconds_left(to_do, known)
     total = len(plan.cases) * plan.runs
     tell(f"{len(to_do)} of {total} runs to do, about {_clock(left)}")
@@ -129,6 +130,8 @@ def run_plan(
         if chosen and line not in lines:
             lines[line] = _accuracy(line, plan.accuracy_seconds, measure_line)
         for run in _at_once(chosen, partial(measure, accuracy=lines.get(line))):
+            run.turn = good[run.case] + 1
+            good[run.case] += not run.error
             for each in (run, *_not_again(run, to_do[done:])):
                 append(path, each)
                 results.append(each)

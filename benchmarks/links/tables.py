@@ -120,10 +120,18 @@ def failed(rows: Iterable[Row]) -> list[str]:
 
 
 def share_of(runs: Sequence[Run], raw: Sequence[Run]) -> float | None:
-    """Return the median of the rates over the raw socket's: run by run, as they were in turn."""
-    pairs = [one.rate / other.rate for one, other in zip(runs, raw, strict=False)
-             if not one.error and not other.error]  # fmt: skip
+    """Return the median of the rates over the raw socket's: each over the one of its turn.
+
+    A run whose turn has no other is left out: what a machine does changes within a series.
+    """
+    ours, others = _by_turn(runs), _by_turn(raw)
+    pairs = [ours[turn].rate / others[turn].rate for turn in ours.keys() & others.keys()]
     return median(pairs) if pairs else None
+
+
+def _by_turn(runs: Sequence[Run]) -> dict[int, Run]:
+    """Return the good ones; where turns were not kept, by their order."""
+    return {run.turn or at: run for at, run in enumerate(runs, 1) if not run.error}
 
 
 def line_rows(runs: Iterable[Run]) -> list[tuple[str, ...]]:

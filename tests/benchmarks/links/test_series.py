@@ -110,6 +110,19 @@ def test_a_transient_failure_is_made_good_by_the_same_command(tmp_path: Path) ->
     assert left_to_do(plan, runs, Here()) == []
 
 
+def test_each_run_knows_its_turn_and_the_next_try_of_one_that_failed_has_the_same(
+    tmp_path: Path,
+) -> None:
+    plan, path = Plan((RAW, OURS), runs=2), tmp_path / "raw.jsonl"
+    go(plan, path, Measuring(failing=OURS.peer))
+    go(plan, path, Measuring())
+    turns = [(run.case.peer, run.turn, bool(run.error)) for run in read(path)]
+    assert turns == [
+        (RAW.peer, 1, False), (OURS.peer, 1, True), (RAW.peer, 2, False),
+        (OURS.peer, 1, False), (OURS.peer, 2, False),
+    ]  # fmt: skip
+
+
 def test_a_peer_that_could_not_be_had_is_tried_again() -> None:
     missing = run_of(OURS, error="OSError: there is no rsync on this machine")
     assert left_to_do(Plan((OURS,), runs=1), [missing], Here()) == [OURS]

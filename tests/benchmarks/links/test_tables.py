@@ -35,6 +35,14 @@ def test_a_share_is_that_of_the_raw_socket_of_the_same_turn() -> None:
     assert share_of(ours, raw) == pytest.approx(0.75)
 
 
+def test_a_run_is_paired_with_the_one_of_its_turn_and_not_with_the_next_that_is_there() -> None:
+    """Where one failed, was left out for want of time, or belongs to another commit."""
+    ours = [run_of(OURS, 2.0, turn=2), run_of(OURS, error="no", turn=3), run_of(OURS, 8.0, turn=3)]
+    raw = [run_of(RAW, 100.0, turn=1), run_of(RAW, 1.0, turn=2), run_of(RAW, 4.0, turn=3)]
+    assert share_of(ours, raw) == pytest.approx(0.5)
+    assert share_of(ours, raw[:1]) is None
+
+
 def test_a_peer_whose_runs_failed_has_a_row_and_its_reason() -> None:
     [row] = rows_of([run_of(OURS, error="no index has it")])
     assert row.error == "no index has it"
