@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -49,6 +50,7 @@ OnRequest = Callable[[Session, Request], None]
 OnSession = Callable[[Session], None]
 
 _RECHECK_SECONDS = 0.25  # how soon a probe ends after a round has begun
+_LAST_SECONDS = 5.0  # for the session of a probe to end
 _MOST_WRONG_TOKENS = 5
 
 
@@ -87,6 +89,7 @@ class ProbeDesk:
         self.cancel = cancel or CancelToken()
         self._changed = clock.condition()
         self._probes: dict[str, _Probe] = {}
+        self._over = weakref.WeakSet[Session]()  # a late request of these begins no probe again
         self._occupied: list[str] = []
         self._done = 0
 
@@ -98,18 +101,20 @@ class ProbeDesk:
             self._pass_session(session)
             return
         probe = self._probe_of(session)
+        assert probe is not None, "only its watch ends it"
         watch = threading.Thread(target=self._watch, args=(probe,), name="probe", daemon=True)
         try:
             watch.start()
         except RuntimeError as error:  # nobody would end it
             session.abort(AbortCode.REFUSED, f"this server has no thread for a probe: {error}")
+            self._end(probe)
 
     def on_request(self, session: Session, request: Request) -> None:
         """Answer a probe's request; pass on any other. Called in the session's thread."""
-        if session.is_probe:
-            self._probe_of(session).take(request)
-        else:
+        if not session.is_probe:
             self._pass_request(session, request)
+        elif (probe := self._probe_of(session)) is not None:
+            probe.take(request)
 
     # --- for the server ---------------------------------------------------------------------
 
@@ -139,7 +144,9 @@ class ProbeDesk:
 
         with self.cancel.calling(self._wake), self._changed:
             found = self._changed.wait_for(is_done, seconds)
-            while not found and self._probes:  # bounded: a probe has a limit of its own
+            # For those that are under way; none that comes later makes this longer.
+            until = self._clock() + MAX_PROBE_SECONDS + _LAST_SECONDS
+            while not found and self._probes and self._clock() < until:
                 found = self._changed.wait_for(is_done, _RECHECK_SECONDS)
         self.cancel.check()
         return found
@@ -201,9 +208,13 @@ class ProbeDesk:
             return "a model moves"
         return ""
 
-    def _probe_of(self, session: Session) -> _Probe:
-        # A first request may be quicker than the notice that its session is here.
+    def _probe_of(self, session: Session) -> _Probe | None:
+        """Return the probe of a session; None: it is over."""
+        # A first request may be quicker than the notice that its session is here, and slower than
+        # the end of that.
         with self._changed:
+            if session in self._over:
+                return None
             if (probe := self._probes.get(session.session_id)) is None:
                 session.config = plain(session.config)
                 probe = self._probes[session.session_id] = _Probe(self, session)
@@ -212,14 +223,20 @@ class ProbeDesk:
     def _watch(self, probe: _Probe) -> None:
         """End a probe that lasts too long, or is in the way of a round."""
         session, until = probe.session, self._clock() + MAX_PROBE_SECONDS
-        while not session.closed.wait(_RECHECK_SECONDS):
-            reason = self.interruption() if probe.has_begun else ""
-            if self._clock() >= until:
-                reason = f"a probe ends after {MAX_PROBE_SECONDS:g} s"
-            if reason:
-                session.abort(AbortCode.REFUSED, reason)
+        try:
+            while not session.closed.wait(_RECHECK_SECONDS):
+                reason = self.interruption() if probe.has_begun else ""
+                if self._clock() >= until:
+                    reason = f"a probe ends after {MAX_PROBE_SECONDS:g} s"
+                if reason:
+                    session.abort(AbortCode.REFUSED, reason)
+        finally:
+            self._end(probe)
+
+    def _end(self, probe: _Probe) -> None:
         with self._changed:
-            self._probes.pop(session.session_id, None)
+            self._over.add(probe.session)
+            self._probes.pop(probe.session.session_id, None)
             self._done += probe.has_begun
             self._changed.notify_all()
 
