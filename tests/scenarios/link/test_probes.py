@@ -1,0 +1,112 @@
+"""Probes over real sockets: inside a bandwidth limit, and over connections that break."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from streamlink.config import LinkConfig
+from streamlink.errors import StreamlinkError
+from streamlink.link.probe_line import ProbeLine, Way
+from streamlink.link.server import Server
+from streamlink.probing import measure
+from tests.support.peers import until
+from tests.support.relay import Relay
+
+RATE = 500_000
+NBYTES = 300_000
+BURST = 0.1  # seconds: what may move at once when a limit begins
+CARRIERS = [("auto", "tcp"), ("none", "grpc")]
+
+
+def config(data_listen: str = "auto", bwlimit: str = "", **timeouts: float) -> LinkConfig:
+    stream = {"data_listen": data_listen, "bwlimit": bwlimit}
+    return LinkConfig.model_validate({"stream": stream, "timeouts": timeouts})
+
+
+def wait_for_carrier(line: ProbeLine, carrier: str) -> None:
+    """Move little models until one has it: the first may begin before the data port is proven."""
+    until(lambda: line.move([("down", 1)]).flows[0].carrier == carrier)
+
+
+# --- inside a bandwidth limit -------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["server", "prober"])
+@pytest.mark.parametrize("bwlimit", ["500kB:off", "off:500kB"])
+@pytest.mark.parametrize(("data_listen", "carrier"), CARRIERS)
+@pytest.mark.product
+def test_a_probe_keeps_to_the_bandwidth_limit_of_its_process_in_each_direction(
+    data_listen: str, carrier: str, bwlimit: str, end: str
+) -> None:
+    limited, free = config(data_listen, bwlimit), config(data_listen)
+    at_server, at_prober = (limited, free) if end == "server" else (free, limited)
+    with Server(config=at_server) as server, ProbeLine(server.address, at_prober) as line:
+        wait_for_carrier(line, carrier)
+        # Both ends are in this process: what one sends, and what the other receives, counts there.
+        for way in ("down", "up"):
+            began = time.monotonic()
+            line.move([(way, NBYTES)])
+            assert time.monotonic() - began >= NBYTES / RATE - BURST
+
+
+@pytest.mark.slow
+def test_a_probe_inside_a_limit_finds_that_rate() -> None:
+    with Server(config=config(bwlimit="500kB:off")) as server, ProbeLine(server.address) as line:
+        measured = measure(line, address=server.address, seconds=0.5, most=4 << 20)
+    # Both ways at once share it, and so do several connections.
+    both = measured.down_both.rate + measured.up_both.rate
+    for rate in (measured.down.rate, measured.up.rate, both, measured.down_several.rate):
+        assert rate <= 1.5 * RATE
+    assert measured.lost_connections == 0
+
+
+# --- connections that break ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["down", "up"])
+@pytest.mark.parametrize(("data_listen", "carrier"), CARRIERS)
+def test_a_model_of_a_probe_resumes_where_its_connections_broke(
+    data_listen: str, carrier: str, way: Way
+) -> None:
+    both = config(data_listen)
+    with (
+        Server(config=both) as server,
+        Relay("127.0.0.1", server.port, with_data_port=data_listen == "auto") as relay,
+        ProbeLine(f"127.0.0.1:{relay.port}", both) as line,
+    ):
+        wait_for_carrier(line, carrier)
+        relay.cut_after(1_000_000, way)
+        (flow,) = line.move([(way, 3_000_000)]).flows
+        assert flow.nbytes == 3_000_000
+        assert flow.resumes >= 1
+        assert relay.counts.resets >= 1
+        assert line.echo() > 0
+
+
+def test_a_probe_counts_the_connections_that_it_has_lost() -> None:
+    with (
+        Server() as server,
+        Relay("127.0.0.1", server.port, with_data_port=True) as relay,
+        ProbeLine(f"127.0.0.1:{relay.port}") as line,
+    ):
+        relay.cut_after(1_000_000, "up")
+        measured = measure(line, address=server.address, seconds=0.5, most=32 << 20)
+    assert measured.lost_connections >= 1
+    assert measured.up.rate > 0
+
+
+@pytest.mark.slow
+def test_a_line_that_does_not_come_back_ends_the_probe_with_the_reason() -> None:
+    short = config(reconnect_timeout=1.0, session_timeout=1.0, heartbeat_interval=0.2)
+    with (
+        Server(config=short) as server,
+        Relay("127.0.0.1", server.port, with_data_port=True) as relay,
+        ProbeLine(f"127.0.0.1:{relay.port}", short) as line,
+    ):
+        relay.refuse()
+        relay.cut_after(1_000_000, "down")
+        with pytest.raises(StreamlinkError, match="was not restored within 1 s"):
+            line.move([("down", 100_000_000)])
