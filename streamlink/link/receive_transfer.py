@@ -6,7 +6,7 @@ Its owner calls it. Where the sink never waits, digest and write run in the read
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar, cast
 
@@ -17,6 +17,7 @@ from streamlink.errors import (
     AbortCode,
     ChecksumError,
     SpecMismatch,
+    StoreError,
     StreamAborted,
     StreamlinkError,
 )
@@ -75,7 +76,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
             encodings=self._decoder.names,
         )
         notice = notice or TransferNotice(peer_name, "received", attempt, clock=clock)
-        super().__init__(ReceivePump(stream, clock=clock, decode=self._decoder.decode), notice)
+        super().__init__(ReceivePump(stream, clock=clock, decode=self._decode), notice)
         self.peer_name = peer_name
         self.metrics: Mapping[str, float] = NO_METRICS
         self.is_complete = False
@@ -390,6 +391,20 @@ class ReceiveTransfer(Transfer[ReceivePump]):
             return ""
         self._decoder.base = self._base.read
         return self._base.version.digest
+
+    def _decode(
+        self, number: int, offset: int, nbytes: int, payload: Payload, agreed: Sequence[str]
+    ) -> Payload | None:
+        """See ``Decode`` of the pump."""
+        try:
+            return self._decoder.decode(number, offset, nbytes, payload, agreed)
+        except StoreError as error:
+            if self._base is None or self._bases is None:
+                raise
+            # A cache costs only time. Dropped, or the next transfer would choose it again.
+            self._bases.versions.drop(self._base.version, str(error))
+            self._base = self._decoder.base = None
+            return None
 
     def _check_attempt(self, sent: Attempt) -> None:
         if self._belongs is not None and sent != self._belongs:

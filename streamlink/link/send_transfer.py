@@ -245,7 +245,7 @@ class SendTransfer(Transfer[SendPump]):
 
 
 class _AgainstBase:
-    """An encoder that knows the base once the receiver has accepted one."""
+    """An encoder that knows the base once the receiver has accepted one, until it loses that."""
 
     def __init__(
         self, encoder: Encoder, stream: SendStream, bases: Bases, spec_digest: bytes
@@ -261,6 +261,8 @@ class _AgainstBase:
             self._is_chosen = True
             self._base = self._bases.get(self._stream.base, self._spec_digest)
             self._encoder.base = None if self._base is None else self._base.read
+        if not self._stream.base:  # none, or the receiver has lost it; this end's copy is sound
+            self._base = self._encoder.base = None
         try:
             return self._encoder.encode(offset, payload, agreed)
         except StoreError as error:

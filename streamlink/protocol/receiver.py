@@ -120,6 +120,22 @@ class ReceiveStream(ChunkReceiver):
         self._answer(now)
         self._account(now)
 
+    def drop_base(self, offset: int, *, now: float) -> None:
+        """Have everything from ``offset`` on sent again, plain: the base cannot be read any more.
+
+        What is on its way needs the base, so all channels are closed; the next accept has none.
+        """
+        if self.is_closed:
+            return
+        consumed, received = self._credit.consumed, self._reassembly.received
+        self._require(bool(self._base) and consumed <= offset <= received, "drop_base")
+        self._base, self._finish = "", None
+        self._drop_chunks()
+        self._reassembly.received = offset
+        self._restart_read_timer(now)
+        for channel in list(self._channels):
+            self.detach(now=now, channel=channel)
+
     def release(self, nbytes: int, *, now: float) -> None:
         """Note that the sink has consumed ``nbytes`` more; this returns their credit."""
         credit = self._credit
@@ -469,8 +485,11 @@ class ReceiveStream(ChunkReceiver):
             self._succeed()  # no fault of a later call can undo a commit
 
     def _drop_payloads(self) -> None:
-        self._reassembly.clear()
+        self._drop_chunks()
         self._pages.clear()
+
+    def _drop_chunks(self) -> None:
+        self._reassembly.clear()
         # Events that are facts stay: the owner still learns that the model was opened, or finished.
         self._events = type(self._events)(
             event for event in self._events if not isinstance(event, Delivered)

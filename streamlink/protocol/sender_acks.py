@@ -144,15 +144,18 @@ class AckReceiver(StreamMachine):
                 self._on_abort(frame)
 
     def _on_accept(self, frame: Accept, now: float) -> None:
-        is_only = not self._is_ready
         is_first = self._handshake.check_accept(frame, self.position, peer_name=self.peer_name)
         self._check_ranges(frame.received, frame.ranges)
+        if is_baseless := bool(self.base) and not frame.base:
+            self._lose_base(now)
+        is_only = not self._is_ready
         self._channel.handshake = None
         self._channel.acked = (frame.received, 0, 0, frame.limit)
         if frame.wants_spec:
             self._channel.outbox.extend(self._handshake.pages())
         if is_first:
-            # For good: chunks in the buffer are encoded already, and any channel may carry them.
+            # Chunks in the buffer are encoded already, and any channel may carry them: no later
+            # accept changes this, but for a base that is lost.
             self.encodings, self.base = frame.encodings, frame.base
         if not is_only:
             # The other channels continue. An ack on one of them may have overtaken this accept, so
@@ -161,7 +164,7 @@ class AckReceiver(StreamMachine):
             self._watch_lag(now)  # this one could carry what another owes since before
             self._watch_peer(now)
             return
-        if self._channel.is_beside:
+        if self._channel.is_beside and not is_baseless:
             # The channel that it came beside is lost by now, and its acks may have overtaken this
             # accept: the receiver has no less than they said, and never takes credit back.
             received, limit = max(self.received, frame.received), max(self.limit, frame.limit)
@@ -173,6 +176,19 @@ class AckReceiver(StreamMachine):
         stale = (Accepted, PeerHeld)
         self._events = deque(each for each in self._events if not isinstance(each, stale))
         self._events.append(Accepted(self.position))
+
+    def _lose_base(self, now: float) -> None:
+        """Send without the base from now on: the receiver cannot read it any more.
+
+        It has closed its end of the other channels. What is kept here is encoded, and no use.
+        """
+        self.base = ""
+        for channel in list(self._channels):
+            if channel != self._channel.number:
+                self.detach(now=now, channel=channel)
+        # As after the accept of an only channel, which this one was not when it arrived.
+        self.state = State.STREAMING
+        self._buffer.clear()
 
     def _resume(self, frame: Accept, now: float, *, is_first: bool) -> None:
         """Continue at the acknowledged offset, and send again what lies behind it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 
@@ -16,12 +17,15 @@ from streamlink.transport.pump import RECHECK_SECONDS
 
 __all__ = ["Decode", "ReceivePump", "Take"]
 
+logger = logging.getLogger("streamlink.transport")
+
 Take = Callable[[Chunk], object]
 """``take(chunk)`` puts its bytes where they belong, or notes that they are there."""
 
-Decode = Callable[[int, int, int, Payload, tuple[str, ...]], Payload]
+Decode = Callable[[int, int, int, Payload, tuple[str, ...]], Payload | None]
 """``decode(number, offset, nbytes, payload, agreed)`` gives the ``nbytes`` plain bytes of a chunk
-in that encoding among those agreed on, or raises where the payload is no such encoding."""
+in that encoding among those agreed on, or raises where the payload is no such encoding. None: the
+base that it is a difference from cannot be read; then it is asked for again, without one."""
 
 
 class ReceivePump(LendingPump):
@@ -77,7 +81,8 @@ class ReceivePump(LendingPump):
         if isinstance(event, Delivered):
             self._settle(event.chunk)
             if event.chunk.encoding != PLAIN:
-                return Delivered(self._decoded(event.chunk))
+                chunk = self._decoded(event.chunk)
+                return None if chunk is None else Delivered(chunk)
         # ``Failed`` comes once: an owner that asks again must not take its absence for silence.
         if event is None and self._machine.is_closed and self._machine.error is not None:
             raise to_raise(self._machine.error)
@@ -108,22 +113,41 @@ class ReceivePump(LendingPump):
         while (taken := self._next_chunk()) is not None:
             take, event = taken
             try:
-                chunk = event.chunk
-                self._settle(chunk)
-                take(chunk if chunk.encoding == PLAIN else self._decoded(chunk))
-                self.release(chunk.nbytes)
+                chunk: Chunk | None = event.chunk
+                self._settle(event.chunk)
+                if event.chunk.encoding != PLAIN:
+                    chunk = self._decoded(event.chunk)
+                if chunk is not None:
+                    take(chunk)
+                    self.release(chunk.nbytes)
             except BaseException as error:
                 # Kept for the owner in ``fill``: ``_next_chunk`` wakes it, and ends this loop.
                 with self._lock:
                     self._take_error = error
 
-    def _decoded(self, chunk: Chunk) -> Chunk:
-        """Return an encoded chunk as a plain one: the layers above see plain chunks only."""
+    def _decoded(self, chunk: Chunk) -> Chunk | None:
+        """Return an encoded chunk as a plain one: the layers above see plain chunks only.
+
+        None: it comes again, with all that follows it.
+        """
         assert self._decode is not None, "no encoding was agreed on"
         plain = self._decode(
             chunk.encoding, chunk.offset, chunk.nbytes, chunk.payload, self._machine.encodings
         )
+        if plain is None:
+            self._drop_base(chunk.offset)
+            return None
         return Chunk(chunk.sequence, chunk.offset, plain)
+
+    def _drop_base(self, offset: int) -> None:
+        with self.locked() as (machine, now):
+            machine.drop_base(offset, now=now)
+            # Not left to the ticker, which would take the closed calls for silent ones.
+            cuts = [self._lose_call(call, now) for call in list(self._calls)]
+        text = "%s: from byte %d on it is asked for again, without the version it was based on"
+        logger.warning(text, machine.name, offset)
+        for cut in cuts:
+            cut()
 
     def _next_chunk(self) -> tuple[Take, Delivered] | None:
         me = threading.get_ident()

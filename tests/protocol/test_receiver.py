@@ -474,6 +474,49 @@ def test_a_base_is_accepted_on_every_channel_and_only_one_that_was_offered() -> 
         assert accept.base == "b"
 
 
+def receiver_with_a_base(*channels: int) -> ReceiveStream:
+    receiver = a_receiver()
+    for channel in channels:
+        receiver.attach(now=0.0, channel=channel)
+        receiver.receive(an_open(bases=("a",), encodings=("delta",)), now=0.0, channel=channel)
+    receiver.accept(wants_spec=False, base="a", now=0.0)
+    events(receiver)
+    for channel in channels:
+        receiver.frames_to_send(now=0.0, channel=channel)
+    return receiver
+
+
+def test_without_its_base_everything_from_there_on_is_asked_for_again() -> None:
+    receiver = receiver_with_a_base(0, 1)
+    fed(receiver, *(a_chunk(number) for number in range(3)))
+    receiver.next_event()
+    receiver.release(4 * KiB, now=0.0)
+    receiver.next_event()
+    receiver.drop_base(4 * KiB, now=1.0)
+    assert not receiver.is_attached, "what is on its way needs the base, too"
+    assert receiver.next_event() is None
+    assert (receiver.received, receiver.consumed) == (4 * KiB, 4 * KiB)
+    receiver.attach(now=2.0, channel=2)
+    receiver.receive(an_open(bases=("a",), is_resumed=True), now=2.0, channel=2)
+    accept, *_ = receiver.frames_to_send(now=2.0, channel=2)
+    assert isinstance(accept, Accept)
+    assert (accept.received, accept.base, accept.ranges) == (4 * KiB, "", ())
+
+
+def test_what_is_consumed_cannot_be_asked_for_again_and_a_base_is_dropped_once() -> None:
+    receiver = receiver_with_a_base(0)
+    fed(receiver, a_chunk(0), a_chunk(1))
+    receiver.release(4 * KiB, now=0.0)
+    for offset in (0, 8 * KiB + 1):
+        with pytest.raises(LocalProtocolError, match="drop_base"):
+            receiver.drop_base(offset, now=0.0)
+    receiver.drop_base(4 * KiB, now=0.0)
+    with pytest.raises(LocalProtocolError, match="drop_base"):
+        receiver.drop_base(4 * KiB, now=0.0)
+    receiver.abort(AbortCode.CANCELLED, "enough")
+    receiver.drop_base(4 * KiB, now=0.0)
+
+
 def test_an_owner_can_see_that_bytes_come_next() -> None:
     receiver = streaming_receiver()
     assert not receiver.has_chunk

@@ -25,9 +25,11 @@ from streamlink.protocol.sender import SendStream
 from streamlink.protocol.sender_acks import LAG_SECONDS
 from streamlink.protocol.states import State
 from tests.support.machines import (
+    SMALL,
     KiB,
     a_chunk,
     a_sender,
+    acked,
     an_open,
     events,
     small_config,
@@ -230,6 +232,29 @@ def test_ranges_out_of_order_or_never_sent_end_the_stream() -> None:
         write_all(sender)
         sender.receive(Ack(0, 0, 0, 16 * KiB, ranges), now=0.0)
         assert "ranges behind byte 0" in str(sender.error)
+
+
+def test_a_receiver_that_has_lost_the_base_is_sent_all_behind_it_again_over_one_channel() -> None:
+    sender = SendStream(SMALL, stream_id=1, total_bytes=64 * KiB, bases=("a",))
+    for channel in (0, 1):
+        sender.attach(now=0.0, channel=channel)
+        sender.receive(Accept(0, 16 * KiB, 4 * KiB, base="a"), now=0.0, channel=channel)
+    assert sender.base == "a"
+    write_all(sender)
+    sender.frames_to_send(now=0.0, channel=1)
+    acked(sender, 8 * KiB, consumed=4 * KiB, now=0.0)
+    sender.detach(now=1.0)
+    sender.attach(now=1.0, channel=2)
+    # Its other end has closed channel 1, too, of which nobody has heard here.
+    sender.receive(Accept(4 * KiB, 20 * KiB, 4 * KiB), now=1.0, channel=2)
+    assert sender.error is None
+    assert (sender.base, sender.position, sender.received) == ("", 4 * KiB, 4 * KiB)
+    assert not sender.carries(1)
+    sender.frames_to_send(now=1.0, channel=2)
+    write_all(sender, now=1.0)
+    assert sender.position == 20 * KiB
+    acked(sender, 20 * KiB, now=1.0)  # on channel 0, which is closed
+    assert sender.received == 4 * KiB
 
 
 def test_the_receiver_accepts_one_channel_more_with_what_it_has() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from streamlink.executors.whole import WholeExecutor
 from streamlink.link.transfer_facts import TransferFacts
 from streamlink.model.spec import TensorSpec
 from streamlink.rounds.controller import ScatterAndGather
+from streamlink.rounds.report import RoundReport
 from tests.support.jobs import Job
 from tests.support.peers import Array, Federation, Site, config
 
@@ -66,6 +68,7 @@ class Kept:
         self.extras: dict[str, Any] = {}
         self.arrays = initial()
         self.executor: Callable[[], Any] = lambda: WholeExecutor(step)
+        self.reports: Sequence[RoundReport] = ()
         self.on_round: Callable[[int], None] = lambda number: None
 
     def run(self, clients: int = 2) -> dict[str, Any]:
@@ -79,7 +82,7 @@ class Kept:
             for number in range(clients):
                 self.site(federation, number)
             job.start(clients)
-            job.reports()
+            self.reports = job.reports()
             self.arrays = {name: array.copy() for name, array in job.store.arrays.items()}
         return self.arrays
 
@@ -217,6 +220,49 @@ def test_a_version_that_is_changed_under_a_job_never_gives_a_wrong_model(
         np.testing.assert_array_equal(model["w"], after(3))
     else:
         assert "a version that it was a difference from was changed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("end", "stream"),
+    [
+        ("clients", {}),
+        ("server", {}),
+        pytest.param("clients", {"data_listen": "none"}, marks=pytest.mark.slow),
+        pytest.param("clients", {"lanes": 3, "max_lanes": 3}, marks=pytest.mark.slow),
+        pytest.param("server", {"lanes": 3, "max_lanes": 3}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_a_version_that_cannot_be_read_any_more_costs_one_transfer_and_no_update(
+    tmp_path: Path,
+    end: str,
+    stream: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A sector of the disk has gone bad; neither its size nor its time can tell."""
+    bad: set[int] = set()
+    real = os.pread
+
+    def reading(fd: int, nbytes: int, offset: int) -> bytes:
+        if offset > SIZE and os.fstat(fd).st_ino in bad:
+            raise OSError(errno.EIO, "Input/output error")
+        return real(fd, nbytes, offset)
+
+    def spoil(number: int) -> None:
+        bad.clear()  # in the next round, since new files may have the old numbers
+        if number == 1:
+            bad.update(path.stat().st_ino for path in kept.versions(end))
+
+    kept = Kept(tmp_path, num_rounds=4)
+    kept.server = kept.clients = stream
+    kept.on_round = spoil
+    monkeypatch.setattr(os, "pread", reading)
+    np.testing.assert_array_equal(kept.run()["w"], after(4))
+    assert [report.attempt for report in kept.reports] == [1, 1, 1, 1]
+    assert [len(report.weights) for report in kept.reports] == [2, 2, 2, 2]
+    assert "Input/output error" in caplog.text
+    assert max(kept.shares(3, "sent") + kept.shares(3, "received")) < SMALL_SHARE
 
 
 @pytest.mark.slow

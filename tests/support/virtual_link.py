@@ -80,6 +80,7 @@ class VirtualLink:
         extent: Extent | None = None,
         resumed_at: int | None = None,
         shrinks: int = 1,
+        base_lost_at: int | None = None,
     ) -> None:
         self.content = content
         self.extent = extent or Extent(0, len(content))
@@ -88,6 +89,8 @@ class VirtualLink:
         """The receiver has the bytes of the extent below from before."""
         self.config = config
         self._shrinks = shrinks  # chunks travel as this part of their bytes, in an encoding
+        self._base = "" if base_lost_at is None else "base"
+        self._base_lost_at = base_lost_at  # chunks from there on cannot be decoded; None: all can
         names = ("shrunk",) if shrinks > 1 else ()
         self.schedule = schedule
         self.now = 0.0
@@ -106,6 +109,7 @@ class VirtualLink:
             is_resumable=resumed_at is not None,
             attempt=Attempt("job", 1, 1),
             encodings=names,
+            bases=(self._base,) if self._base else (),
             peer_name="receiver",
         )
         self.receiver = ReceiveStream(config, stream_id=7, peer_name="sender", encodings=names)
@@ -225,7 +229,9 @@ class VirtualLink:
             return False
         start = sender.position
         payload = memoryview(self.content)[start : start + room]
-        travels = self._shrunk(payload)
+        # Whatever is encoded needs the base, where there was one.
+        is_encoded = bool(self.sender.base) or not self._base
+        travels = self._shrunk(payload) if is_encoded else payload
         encoding = 1 if travels.nbytes < room else 0
         now = self._time("sender")
         sender.write((travels,), now=now, encoding=encoding, nbytes=room)
@@ -250,7 +256,12 @@ class VirtualLink:
         if isinstance(event, Opened) and not self.receiver.is_closed:
             start = None if self.first == self.extent.start else self.first
             now = self._time("receiver")
-            self.receiver.accept(wants_spec=self._has_pages, start=start, now=now)
+            self.receiver.accept(wants_spec=self._has_pages, start=start, base=self._base, now=now)
+        elif isinstance(event, Delivered) and self._cannot_decode(event.chunk):
+            self._base_lost_at = None
+            self._marks["receiver"] = (event.offset, *self._marks["receiver"][1:])
+            self.receiver.drop_base(event.offset, now=self._time("receiver"))
+            self.cut()
         elif isinstance(event, Delivered):
             assert event.offset == self.first + len(self.got)
             there = self.content[event.offset : event.offset + event.nbytes]
@@ -264,6 +275,10 @@ class VirtualLink:
             self._commit_step = self.schedule.commit_steps
             self._next_commit = self.now + self.schedule.commit_seconds
         return event is not None
+
+    def _cannot_decode(self, chunk: Chunk) -> bool:
+        is_lost = self._base_lost_at is not None and chunk.end > self._base_lost_at
+        return is_lost and bool(chunk.encoding) and not self.receiver.is_closed
 
     def _commit(self) -> bool:
         if not self._commit_step or self.now < self._next_commit or self.receiver.is_closed:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -65,3 +67,24 @@ def test_cuts_and_damage_cost_an_encoded_model_nothing(
     assert len(link.got) == nbytes
     sent, received = link.sender.stats, link.receiver.stats
     assert sent.wire_bytes == received.wire_bytes <= nbytes
+
+
+@given(
+    lost_at=st.integers(0, 150 * KiB),
+    cuts=st.frozensets(st.integers(3, 200), max_size=4),
+    damaged=st.frozensets(st.integers(0, 60), max_size=6),
+    nbytes=st.integers(1, 150 * KiB),
+    read_seconds=st.sampled_from([0.0, 0.02]),
+)
+def test_a_base_that_cannot_be_read_any_more_costs_what_came_behind_that_byte(
+    lost_at: int, cuts: frozenset[int], damaged: frozenset[int], nbytes: int, read_seconds: float
+) -> None:
+    schedule = Schedule(cuts=cuts, damaged=damaged, up_rate=500_000, read_seconds=read_seconds)
+    content = random.Random(nbytes).randbytes(nbytes)
+    config = LinkConfig(stream=SMALL)
+    link = VirtualLink(content, config, schedule, shrinks=3, base_lost_at=lost_at)
+    link.run()
+    assert (link.sender.error, link.receiver.error) == (None, None)
+    assert bytes(link.got) == content
+    if nbytes > lost_at + SMALL.chunk_bytes:
+        assert link.sender.base == ""
