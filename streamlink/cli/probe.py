@@ -19,7 +19,7 @@ from streamlink.cli.paths import ADDRESS, check_address
 from streamlink.cli.probe_listen import answer_one
 from streamlink.cli.settings import LINK, SERVING, VISITING
 from streamlink.config import LinkConfig, parse_size
-from streamlink.errors import TopicNotServed
+from streamlink.errors import StreamlinkError, TopicNotServed
 from streamlink.link.probe_line import ProbeLine
 from streamlink.link.probe_wire import MAX_PROBE_BYTES
 from streamlink.logs import escape
@@ -27,9 +27,17 @@ from streamlink.model.interfaces import ModelSource
 from streamlink.probing.encoded import costs_of, random_weights
 from streamlink.probing.forecast import EncodingCost, Round, forecast
 from streamlink.probing.measure import LEAST_BYTES, MOST_SECONDS, measure
-from streamlink.probing.measured import Measured
+from streamlink.probing.measured import Measured, RoundTrips
 from streamlink.probing.proposal import propose
-from streamlink.probing.text import as_json, as_text, as_yaml, forecast_text, settings_text
+from streamlink.probing.speed import Speed
+from streamlink.probing.text import (
+    as_json,
+    as_text,
+    as_yaml,
+    forecast_text,
+    partial_text,
+    settings_text,
+)
 from streamlink.stores import open_model
 
 __all__ = ["probe"]
@@ -253,6 +261,7 @@ def _measured(address: str, name: str, token: str, plan: _Plan, common: Common) 
     before = transfers.level
     if common.log_level.lower() != "debug":
         transfers.setLevel(logging.WARNING)
+    found: list[tuple[str, RoundTrips | Speed]] = []
     try:
         line = ProbeLine(address, common.config, name=name, token=token, cancel=common.cancel)
         with line:
@@ -263,12 +272,17 @@ def _measured(address: str, name: str, token: str, plan: _Plan, common: Common) 
                 seconds=plan.seconds,
                 most=plan.most,
                 tell=lambda what: logger.info("measuring: %s", what),
+                note=lambda what, each: found.append((what, each)),
             )
     except TopicNotServed as error:
         raise JobFailed(
             f"{address} is an older streamlink, which answers no probes; upgrade it, or run "
             "streamlink probe --listen there"
         ) from error
+    except StreamlinkError:
+        if found:  # by its time or by a round, after up to a minute: this much is known
+            typer.echo(partial_text(found))
+        raise
     finally:
         transfers.setLevel(before)
 

@@ -9,7 +9,10 @@ from streamlink.link.probe_wire import MAX_PROBE_BYTES
 from streamlink.probing.measured import Measured, RoundTrips
 from streamlink.probing.speed import Speed, speed_of
 
-__all__ = ["LEAST_BYTES", "MOST_SECONDS", "SEVERAL", "measure"]
+__all__ = ["LEAST_BYTES", "MOST_SECONDS", "SEVERAL", "Note", "measure"]
+
+Note = Callable[[str, RoundTrips | Speed], None]
+"""``note(name, found)`` takes one measurement as soon as it is there."""
 
 SEVERAL = 4
 """How many connections are tried at once (count)."""
@@ -36,6 +39,7 @@ def measure(
     seconds: float = 5.0,
     most: int = MAX_PROBE_BYTES,
     tell: Callable[[str], None] = lambda what: None,
+    note: Note = lambda name, found: None,
 ) -> Measured:
     """Measure a line to a server that has let ``line`` in.
 
@@ -46,6 +50,8 @@ def measure(
         seconds: how long each measurement should take (seconds).
         most: how much may be moved in all (bytes).
         tell: called with what is measured next.
+        note: called with what is known so far: for whoever has to make do with a part, since the
+            server may end a probe at any time.
 
     Raises:
         Cancelled: the token of ``line`` was cancelled.
@@ -55,14 +61,21 @@ def measure(
     run = _Run(line, seconds, most)
     tell("round trips on the idle line")
     idle = RoundTrips.of([line.echo() for _ in range(_ECHOES)])
+    note("round trip, idle", idle)
     tell("down, alone")
     down = run.alone("down")
+    note("down, alone", down)
     tell("up, alone")
     up = run.alone("up")
+    note("up, alone", up)
     tell("both ways at once")
     both = run.together([("down", down.rate, 1), ("up", up.rate, 1)])
+    down_both, up_both = _speed(both, "down", beside="up"), _speed(both, "up", beside="down")
+    note("down, beside up", down_both)
+    note("up, beside down", up_both)
     tell(f"down, {SEVERAL} at once")
     down_several = run.together([("down", down.rate, SEVERAL)])
+    note(f"down, {SEVERAL} at once", _speed(down_several, "down"))
     tell(f"up, {SEVERAL} at once")
     up_several = run.together([("up", up.rate, SEVERAL)])
     return Measured(
@@ -73,8 +86,8 @@ def measure(
         loaded=RoundTrips.of(run.echoes or [line.echo()]),
         down=down,
         up=up,
-        down_both=_speed(both, "down", beside="up"),
-        up_both=_speed(both, "up", beside="down"),
+        down_both=down_both,
+        up_both=up_both,
         several=SEVERAL,
         down_several=_speed(down_several, "down"),
         up_several=_speed(up_several, "up"),

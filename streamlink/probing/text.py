@@ -15,7 +15,7 @@ from streamlink.probing.measured import Measured, RoundTrips
 from streamlink.probing.proposal import Choice
 from streamlink.probing.speed import Speed
 
-__all__ = ["as_json", "as_text", "as_yaml", "forecast_text", "settings_text"]
+__all__ = ["as_json", "as_text", "as_yaml", "forecast_text", "partial_text", "settings_text"]
 
 _WIDTH = 100
 _SHORT_SECONDS = 0.5
@@ -48,6 +48,16 @@ def as_text(measured: Measured) -> str:
             "  the line is fast: all that a probe may move took so little time that rates are rough"
         )
     return "\n".join(lines)
+
+
+def partial_text(found: Sequence[tuple[str, RoundTrips | Speed]]) -> str:
+    """Return what was measured before a probe was ended; see ``measure.Note``."""
+    lines = [
+        f"  {name:<22}{_trips(each) if isinstance(each, RoundTrips) else _speed(each)}"
+        for name, each in found
+    ]
+    head = "the probe was ended early; measured until then, and too little to propose settings:"
+    return "\n".join([head, *lines])
 
 
 def settings_text(choices: Sequence[Choice]) -> str:

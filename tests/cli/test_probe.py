@@ -7,6 +7,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,11 +17,13 @@ from typer.testing import CliRunner
 from streamlink.certs import make_certificates
 from streamlink.cli import app
 from streamlink.config import JobConfig
+from streamlink.link.server import Server
 from streamlink.stores import open_store
 from tests.cli.test_copies import address
 from tests.support.commands import Command
 from tests.support.dying import command
 from tests.support.models import float_spec, pattern_model, save
+from tests.support.peers import WAIT, until
 
 __all__ = ["address"]  # a fixture
 
@@ -115,6 +118,30 @@ def test_a_probe_has_the_identity_and_the_encryption_of_a_client(
         assert "the token is not that of 'site-2'" in another.log
         server.interrupt()
         server.end()
+
+
+def test_a_probe_that_a_round_ends_prints_what_it_had_measured() -> None:
+    with Server() as server, ThreadPoolExecutor(1) as pool:
+        is_over = threading.Event()
+
+        def begin_a_round() -> None:
+            until(lambda: server.wire_bytes[0] > 0)  # the round trips are known by then
+            with server.occupied("round 4 runs"):
+                is_over.wait(WAIT)
+
+        begun = pool.submit(begin_a_round)
+        try:
+            # Slower than a round is noticed.
+            words = ["probe", server.address, "--seconds", "6", "--bwlimit", "1M"]
+            result = CliRunner().invoke(app, words)
+        finally:
+            is_over.set()
+        begun.result(WAIT)
+    assert result.exit_code == 1
+    assert "the probe was ended early; measured until then" in result.stdout
+    assert re.search(r"round trip, idle +[0-9.]+ ms", result.stdout)
+    assert "settings for both ends" not in result.stdout
+    assert "round 4 runs" in result.stderr
 
 
 # --- what is there is no streamlink -------------------------------------------------------------

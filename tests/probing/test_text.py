@@ -13,7 +13,14 @@ from streamlink.config import JobConfig
 from streamlink.probing.forecast import EncodingCost, forecast
 from streamlink.probing.measured import Measured
 from streamlink.probing.proposal import propose
-from streamlink.probing.text import as_json, as_text, as_yaml, forecast_text, settings_text
+from streamlink.probing.text import (
+    as_json,
+    as_text,
+    as_yaml,
+    forecast_text,
+    partial_text,
+    settings_text,
+)
 from tests.probing.lines import a_line, lines
 
 
@@ -24,6 +31,16 @@ def test_the_text_has_each_measurement() -> None:
     assert "down, 4 at once" in text
     assert text.count("100 Mbit/s") == 4
     assert "rough" not in text
+
+
+def test_a_part_has_the_measurements_that_there_are_as_the_whole_has_them() -> None:
+    line = a_line(12.5e6, 0.05)
+    text = partial_text([("round trip, idle", line.idle), ("down, alone", line.down)])
+    head, *rows = text.splitlines()
+    assert "ended early" in head
+    assert rows == [
+        each for each in as_text(line).splitlines() if "idle" in each or "down, al" in each
+    ]
 
 
 def test_settings_are_written_with_their_reasons() -> None:
