@@ -16,11 +16,13 @@ RESULTS = Path(__file__).parents[1] / "results" / "links"
 """The folder of what is measured for the record."""
 SHOWING = ("__main__", "failures", "goals", "kept", "page", "pictures", "plans", "reports",
            "savings", "series", "sizes", "tables", "theirs")  # fmt: skip
+USED = ("closing", "integrations/environments", "integrations/sides", "lanes", "lines", "pipes",
+        "processes", "relay", "unpaced", "worker")  # fmt: skip
 MEASURED = (
     ":(top)streamlink",
     ":(top)benchmarks/links",
     ":(top)benchmarks/longline",
-    *(f":(top)benchmarks/{name}.py" for name in ("lanes", "pipes", "processes", "relay", "worker")),
+    *(f":(top)benchmarks/{name}.py" for name in USED),
     # These choose what is run and show what came of it; a run is the same with others.
     *(f":(top,exclude)benchmarks/links/{name}.py" for name in SHOWING),
     ":(top,exclude)benchmarks/links/sites",

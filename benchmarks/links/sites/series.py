@@ -19,12 +19,14 @@ from benchmarks.links.sites.plans import SitePlan, lines_of, plan_seconds
 __all__ = ["MEASURED", "left_to_do", "run_plan", "summary"]
 
 SHOWING = ("command", "page", "pictures", "plans", "report", "seed", "series", "tables")
-USED = ("accuracy", "asking", "lines", "loopback", "payload", "places", "relaying")
+USED = ("accuracy", "asking", "lines", "loopback", "payload", "places", "relaying", "shaped")
+PROCESSES = ("closing", "lanes", "lines", "pipes", "processes", "relay", "worker")
 MEASURED = (
     ":(top)streamlink",
     ":(top)benchmarks/links/sites",
     *(f":(top)benchmarks/links/{name}.py" for name in USED),
-    *(f":(top)benchmarks/{name}.py" for name in ("lanes", "pipes", "processes", "relay", "worker")),
+    ":(top)benchmarks/longline",
+    *(f":(top)benchmarks/{name}.py" for name in PROCESSES),
     *(f":(top,exclude)benchmarks/links/sites/{name}.py" for name in SHOWING),
 )
 """What a run depends on, as git's paths."""
