@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from statistics import median
 from typing import Protocol
+
+import psutil
 
 from benchmarks.links.cases import Accuracy, Case, Run
 from benchmarks.links.failures import NOT_TRIED, TIMED_OUT, given_up, is_ours, is_unavailable
@@ -26,6 +29,7 @@ __all__ = ["Counting", "Measure", "batches", "found_of", "left_to_do", "run_plan
 
 START_SECONDS = 8.0  # of a run: processes, imports, the model
 SLOW_BITS_PER_SECOND = 4e6
+END_TRIES = 60  # of half a second
 LOOPBACK_BYTES_PER_SECOND = 1e9  # for the time that a plan is said to take
 
 
@@ -129,15 +133,16 @@ def run_plan(
         chosen = _in_time(chosen, plan.stop_seconds - elapsed, results)
         if chosen and line not in lines:
             lines[line] = _accuracy(line, plan.accuracy_seconds, measure_line)
-        for run in _at_once(chosen, partial(measure, accuracy=lines.get(line))):
-            run.turn = good[run.case] + 1
-            good[run.case] += not run.error
-            for each in (run, *_not_again(run, to_do[done:])):
-                append(path, each)
-                results.append(each)
-            if run.error:
-                failed.add(run.case)
-            tell(f"  {run.case.peer}: {summary(run)}")
+        with closing(_at_once(chosen, partial(measure, accuracy=lines.get(line)))) as runs:
+            for run in runs:
+                run.turn = good[run.case] + 1
+                good[run.case] += not run.error
+                for each in (run, *_not_again(run, to_do[done:])):
+                    append(path, each)
+                    results.append(each)
+                if run.error:
+                    failed.add(run.case)
+                tell(f"  {run.case.peer}: {summary(run)}")
         done += len(batch)
         left = seconds_left(to_do[done:], results, failed)
     return results
@@ -169,14 +174,33 @@ def _in_time(cases: Sequence[Case], seconds: float, results: Sequence[Run]) -> l
     return [case for case in cases if fits[case]]
 
 
-def _at_once(cases: Sequence[Case], measure: Callable[[Case], Run]) -> Iterator[Run]:
-    """Yield each run when it has ended."""
+def _at_once(cases: Sequence[Case], measure: Callable[[Case], Run]) -> Generator[Run, None, None]:
+    """Yield each run when it has ended; where this is interrupted, the others end at once."""
     if len(cases) <= 1:
         yield from map(measure, cases)
         return
     with ThreadPoolExecutor(len(cases), thread_name_prefix="run") as pool:
-        for each in as_completed([pool.submit(measure, case) for case in cases]):
-            yield each.result()
+        runs = [pool.submit(measure, case) for case in cases]
+        try:
+            for each in as_completed(runs):
+                yield each.result()
+        except BaseException:
+            _end(runs)
+            raise
+
+
+def _end(runs: Sequence[Future[Run]]) -> None:
+    """End the processes of runs that go on, so that each fails; nobody keeps it.
+
+    Without that, whoever interrupts this process alone would wait until all runs have ended.
+    """
+    for _ in range(END_TRIES):
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                child.kill()
+        # A run may have begun to start a process meanwhile.
+        if not wait(runs, timeout=0.5).not_done:
+            return
 
 
 def seconds_left(

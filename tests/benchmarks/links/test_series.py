@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import Queue
 
 import pytest
 
@@ -201,3 +204,28 @@ def test_peers_move_the_loads_that_were_promised() -> None:
     loads = {("loopback", 1024), ("100Mbit,50ms", 256), ("200Mbit,100ms,loss=0.1%", 512),
              ("1Gbit,200ms", 1024), ("200KiB", 24)}  # fmt: skip
     assert found == {(*load, arrays) for load in loads for arrays in (1, 64)}
+
+
+@pytest.mark.processes(quick=True)
+def test_an_interrupt_ends_the_runs_that_go_on_and_keeps_none_of_them(tmp_path: Path) -> None:
+    cases = tuple(case_of(peer, "200KiB") for peer in ("a", "b", "c"))
+    processes: Queue[subprocess.Popen[bytes]] = Queue()
+
+    def run_long_or_interrupt(case: Case, accuracy: Accuracy | None) -> Run:
+        if case.peer == "a":
+            return run_of(case)
+        if case.peer == "c":
+            processes.put(processes.get(timeout=60))  # the long one has begun
+            raise KeyboardInterrupt
+        process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        processes.put(process)
+        process.wait(timeout=60)
+        return run_of(case, error="its process was ended")
+
+    path = tmp_path / "raw.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        run_plan(Plan(cases, runs=1), path, [], Here(), measure=run_long_or_interrupt,
+                 measure_line=Measuring().measure_line)  # fmt: skip
+    assert {run.case.peer for run in read(path)} <= {"a"}
+    with processes.get(timeout=60) as process:
+        assert process.wait(timeout=60) != 0
