@@ -14,9 +14,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -25,6 +26,7 @@ import numpy as np
 import streamlink
 from benchmarks.closing import Closing
 from benchmarks.mpi import mpiexec
+from benchmarks.parts import Facts, Parts, at_once
 from benchmarks.pipes import Direction
 from benchmarks.processes import REPOSITORY
 from benchmarks.relay import Link, Relay
@@ -32,7 +34,19 @@ from benchmarks.stats import Result
 from benchmarks.tables import report_progress
 from streamlink.stores import SafetensorsStore, as_model
 
-__all__ = ["LIMIT", "SPAN", "Case", "Heard", "Ledger", "run", "shares", "write_model"]
+__all__ = [
+    "LEAST",
+    "LIMIT",
+    "MOST",
+    "MOST_LATE",
+    "SPAN",
+    "Case",
+    "Heard",
+    "Ledger",
+    "run",
+    "shares",
+    "write_model",
+]
 
 LINE, LIMIT = 12.5e6, 1.25e6  # bytes per second
 SPAN = 10.0
@@ -43,6 +57,7 @@ HEARTBEAT = 0.5
 TICK = 0.2  # clocks are looked at so often, with a limit and without
 MOST_LATE = 0.1
 PATIENCE = 120.0
+CASE_SECONDS = 60.0
 LANES = 4
 BULK = 0.02  # of all bytes: a connection that carries more of them than this carries the model
 
@@ -148,11 +163,24 @@ class Heard:
         """
         if not self.case.limited:
             return True
+        late = self.late(without)
         has_share = self.least >= LEAST and self.most <= MOST
-        if self.heartbeat_gap is None or without is None:
-            return has_share
-        most = min(HEARTBEAT + TICK, without) + MOST_LATE
-        return has_share and self.heartbeat_gap <= most
+        return has_share and (late is None or late <= MOST_LATE)
+
+    def late(self, without: float | None) -> float | None:
+        """Return how late a heartbeat was at most (seconds); None: not measured, or no limit.
+
+        Args:
+            without: the longest gap of heartbeats where nothing is limited (seconds).
+        """
+        if self.heartbeat_gap is None or without is None or not self.case.limited:
+            return None
+        return self.heartbeat_gap - min(HEARTBEAT + TICK, without)
+
+    @classmethod
+    def from_json(cls, facts: Facts) -> Heard:
+        """Return what ``asdict`` wrote."""
+        return cls(**{**facts, "case": Case(**facts["case"])})
 
     def row(self) -> tuple[str, ...]:
         """Return it as a row of the table."""
@@ -162,7 +190,7 @@ class Heard:
         return (str(self.case), self.case.limited_end, *shown, gap)
 
 
-def run(quick: bool) -> Result:
+def run(quick: bool, part: Parts = at_once) -> Result:
     """Measure eleven cases of 32 s, or 16 s where nothing is limited (quick: four of 1.5 s)."""
     seconds = QUICK_SECONDS if quick else FULL_SECONDS
     cases = [each for each in CASES if each.lanes == 1 and each.limited] if quick else CASES
@@ -170,9 +198,9 @@ def run(quick: bool) -> Result:
         write_model(Path(folder) / "limited", int(seconds * LIMIT))
         if not quick:
             write_model(Path(folder) / "free", int(FREE_SECONDS * LINE))
-        found = [_case(Path(folder), each) for each in cases]
+        found = [_heard(each, part, partial(_case, Path(folder), each)) for each in cases]
     if not quick:
-        found += _over_mpi(seconds)
+        found += _over_mpi(seconds, part)
     without = {str(each.case): each.heartbeat_gap for each in found if not each.case.limited}
     return Result(
         name="bwlimit",
@@ -186,7 +214,14 @@ def run(quick: bool) -> Result:
             "limit_bytes_per_second": LIMIT,
             "heartbeat_interval": HEARTBEAT,
             "tick_seconds": TICK,
-            "cases": [{**vars(each), "case": vars(each.case)} for each in found],
+            "cases": [
+                {
+                    **asdict(each),
+                    "name": f"{each.case}, {each.case.limited_end}",
+                    "heartbeats_late": each.late(without.get(str(each.case))),
+                }
+                for each in found
+            ],
         },
         met=None if quick else all(each.is_met(without.get(str(each.case))) for each in found),
     )
@@ -215,8 +250,12 @@ def shares(moved: Sequence[tuple[float, int]], rate: float, span: float) -> tupl
     return least / (rate * span), most / (rate * span)
 
 
+def _heard(case: Case, part: Parts, measure: Callable[[], Heard]) -> Heard:
+    name = f"{case}, limited: {case.limited_end}"
+    return Heard.from_json(part(name, CASE_SECONDS, lambda: asdict(measure())))
+
+
 def _case(folder: Path, case: Case) -> Heard:
-    report_progress(f"bwlimit: {case}, limited: {case.limited_end}")
     ledger = Ledger()
     with _serving(folder / ("limited" if case.limited else "free"), case) as port:
         line = Link(bandwidth=LINE, delay=0.005)
@@ -237,26 +276,26 @@ def _case(folder: Path, case: Case) -> Heard:
     return Heard(case, least, most, mean, ledger.heartbeat_gap)
 
 
-def _over_mpi(seconds: float) -> list[Heard]:
+def _over_mpi(seconds: float, part: Parts) -> list[Heard]:
     """Return what is measured over MPI; nothing where there is none."""
     if (program := mpiexec()) is None:
         report_progress("bwlimit: not over MPI: there is no mpiexec with mpi4py")
         return []
-    found = []
-    for case in OVER_MPI:
-        report_progress(f"bwlimit: {case}, limited: {case.limited_end}")
-        words = ["-n", "2", sys.executable, "-m", "benchmarks.bwlimit_ranks"]
-        done = subprocess.run(
-            [program, *words, case.limited, str(seconds)],
-            cwd=REPOSITORY,
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-            timeout=PATIENCE,
-        )
-        least, most, mean = json.loads(done.stdout.splitlines()[-1])
-        found.append(Heard(case, least, most, mean, None))
-    return found
+    return [_heard(case, part, partial(_ranks, program, seconds, case)) for case in OVER_MPI]
+
+
+def _ranks(program: str, seconds: float, case: Case) -> Heard:
+    words = ["-n", "2", sys.executable, "-m", "benchmarks.bwlimit_ranks"]
+    done = subprocess.run(
+        [program, *words, case.limited, str(seconds)],
+        cwd=REPOSITORY,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=PATIENCE,
+    )
+    least, most, mean = json.loads(done.stdout.splitlines()[-1])
+    return Heard(case, least, most, mean, None)
 
 
 @contextmanager

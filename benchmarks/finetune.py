@@ -21,6 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from benchmarks.parts import Facts, Parts, at_once
 from benchmarks.processes import Worker, WorkerFailed
 from benchmarks.stats import Result
 
@@ -32,6 +33,7 @@ LEARNING_RATES = (1e-5, 1e-4)
 AT_LEAST = {1e-5: 3.0}
 """Wire time of plain divided by that of auto, by learning rate; others are reported only."""
 TRAIN_SECONDS = 3600.0
+JOB_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -89,17 +91,30 @@ class Ran:
         """The rounds after the first one, which finds nothing kept."""
         return self.rounds[1:]
 
+    @classmethod
+    def from_json(cls, facts: Facts) -> Ran:
+        """Return what ``asdict`` wrote."""
+        rounds = tuple(Round(**each) for each in facts["rounds"])
+        return cls(rounds, facts["digest"], tuple(facts["losses"]))
 
-def run(quick: bool) -> Result:
+
+def run(quick: bool, part: Parts = at_once) -> Result:
     """Train 100 M parameters in 5 rounds (quick: 1 M in 3), plain and with auto."""
     if find_spec("torch") is None:
         return _result({}, None, "skipped: torch is not installed")
     plan = SMALL if quick else FULL
     found = {
-        rate: {name: measure(plan, rate, name == "auto") for name in ("plain", "auto")}
+        rate: {name: _job(plan, rate, name, part) for name in ("plain", "auto")}
         for rate in LEARNING_RATES
     }
     return _result(found, plan)
+
+
+def _job(plan: Plan, rate: float, name: str, part: Parts) -> Ran:
+    def measured() -> Facts:
+        return asdict(measure(plan, rate, name == "auto"))
+
+    return Ran.from_json(part(f"learning rate {rate:g}, {name}", JOB_SECONDS, measured))
 
 
 def ratio(found: dict[str, Ran]) -> float:

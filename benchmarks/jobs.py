@@ -107,6 +107,18 @@ class Ran:
         """Return the fields as a JSON object."""
         return asdict(self)
 
+    @classmethod
+    def from_json(cls, facts: dict[str, Any]) -> Ran:
+        """Return what :meth:`as_json` described."""
+        clients = {name: Usage(**each) for name, each in facts["clients"].items()}
+        return cls(
+            tuple(facts["rounds"]),
+            tuple(facts["done_at"]),
+            facts["peak_bytes"],
+            Usage(**facts["server"]),
+            clients,
+        )
+
 
 def run_job(job: Job, sites: Sequence[Site], folder: Path | None = None) -> Ran:
     """Run the job once, in fresh processes.

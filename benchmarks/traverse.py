@@ -10,19 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import streamlink
 from benchmarks.jobs import Job, Ran, Site, run_job
 from benchmarks.lines import Line, plain_seconds
 from benchmarks.models import Layout
-from benchmarks.stats import Result, interleave, summarize
+from benchmarks.parts import Facts, Parts, at_once
+from benchmarks.stats import Result, summarize
 from benchmarks.worker import Port
 
-__all__ = ["is_met", "run", "whole_client"]
+__all__ = ["AT_MOST", "is_met", "run", "whole_client"]
 
 MB, MIB = 10**6, 1 << 20
 PAIRS = 3
+PAIR_SECONDS = 150.0
 DUPLEX_BYTES = 64 * MIB
 AT_MOST = {"duplex": 1.15, "streaming": 1.1}  # of one traverse, for a steady round
 
@@ -41,11 +44,11 @@ FULL = Plan(Layout(64, 4 * MIB), clients=2, rounds=5)
 QUICK = Plan(Layout(8, MIB // 4), clients=1, rounds=3)
 
 
-def run(quick: bool) -> Result:
+def run(quick: bool, part: Parts = at_once) -> Result:
     """Measure rounds of 256 MiB over 50 MB/s (quick: 2 MiB over 20 MB/s) with and without."""
     plan, bandwidth = (QUICK, 20 * MB) if quick else (FULL, 50 * MB)
     lines = [Line(bandwidth, delay) for delay in ((0.0,) if quick else (0.0, 0.010))]
-    found = {line: _measure(plan, line, 1 if quick else PAIRS) for line in lines}
+    found = {line: _measure(plan, line, 1 if quick else PAIRS, part) for line in lines}
     return Result(
         name="traverse",
         claim=f"a steady round takes at most {AT_MOST['streaming']:.2f} x one traverse of the link "
@@ -83,19 +86,28 @@ def traverses(plain: Sequence[float], runs: Sequence[Ran]) -> list[float]:
     ]
 
 
-def _measure(plan: Plan, line: Line, pairs: int) -> tuple[list[float], dict[str, list[Ran]]]:
-    plain: list[float] = []
+def _measure(
+    plan: Plan, line: Line, pairs: int, part: Parts
+) -> tuple[list[float], dict[str, list[Ran]]]:
+    """Return the seconds of the plain traverses, and the jobs by kind, one of each pair."""
+    found = [
+        part(f"{_where(line)}, pair {number} of {pairs}", PAIR_SECONDS, partial(_pair, plan, line))
+        for number in range(1, pairs + 1)
+    ]
+    jobs = {name: [Ran.from_json(each["jobs"][name]) for each in found]
+            for name in found[0]["jobs"]}  # fmt: skip
+    return [each["plain_seconds"] for each in found], jobs
 
-    def duplex() -> Ran:
-        plain.append(plain_seconds(plan.layout.nbytes, line))
-        return _once(plan, line, DUPLEX_BYTES)
 
-    kinds = {
-        "duplex": duplex,
-        "in turn": lambda: _once(plan, line, 0),
-        "streaming": lambda: _streaming(plan, line),
+def _pair(plan: Plan, line: Line) -> Facts:
+    """Measure a plain traverse, and then a job of each kind: the line is the same for all."""
+    plain = plain_seconds(plan.layout.nbytes, line)
+    jobs = {
+        "duplex": _once(plan, line, DUPLEX_BYTES),
+        "in turn": _once(plan, line, 0),
+        "streaming": _streaming(plan, line),
     }
-    return plain, interleave(kinds, pairs=pairs)
+    return {"plain_seconds": plain, "jobs": {name: ran.as_json() for name, ran in jobs.items()}}
 
 
 def _once(plan: Plan, line: Line, duplex_bytes: int) -> Ran:
@@ -140,7 +152,7 @@ def _train(model: Any, task: streamlink.Task) -> None:
 
 
 def _rows(line: Line, plain: Sequence[float], runs: dict[str, list[Ran]]) -> list[tuple[str, ...]]:
-    where = f"{line.bandwidth / MB:.0f} MB/s, {line.delay * 1000:.0f} ms"
+    where = _where(line)
     alone = f"{summarize(plain).median:.2f}"
     rows: list[tuple[str, ...]] = [(where, "a plain socket", alone, "1", "", "", "")]
     for name, found in runs.items():
@@ -160,10 +172,18 @@ def _rows(line: Line, plain: Sequence[float], runs: dict[str, list[Ran]]) -> lis
     return rows
 
 
+def _where(line: Line) -> str:
+    return f"{line.bandwidth / MB:.0f} MB/s, {line.delay * 1000:.0f} ms"
+
+
 def _facts(line: Line, plain: Sequence[float], runs: dict[str, list[Ran]]) -> dict[str, Any]:
     return {
+        "name": _where(line),
         "bytes_per_second": line.bandwidth,
         "delay_seconds": line.delay,
+        "traverses": {
+            name: summarize(traverses(plain, found)).median for name, found in runs.items()
+        },
         "plain_seconds": list(plain),
         "runs": {name: [ran.as_json() for ran in found] for name, found in runs.items()},
     }

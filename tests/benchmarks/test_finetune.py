@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -33,6 +34,10 @@ def test_enough_time_saved_and_the_same_bits_meet_the_claim() -> None:
     assert finetune.is_met({1e-5: good, 1e-4: slow})  # at 1e-4 it is reported only
     assert not finetune.is_met({1e-5: slow})
     assert not finetune.is_met({1e-5: good, 1e-4: other})
+
+
+def test_a_job_survives_its_json() -> None:
+    assert Ran.from_json(json.loads(json.dumps(asdict(PLAIN)))) == PLAIN
 
 
 @pytest.mark.processes
