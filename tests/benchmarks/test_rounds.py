@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -15,6 +17,7 @@ from benchmarks.__main__ import PROGRAMS
 from benchmarks.jobs import Ran, run_job
 from benchmarks.lines import Line, opened, plain_seconds
 from benchmarks.models import APART, RAMP, GrowingStore, Layout
+from benchmarks.parts import Facts
 from benchmarks.processes import Usage, Worker, WorkerFailed
 from benchmarks.stats import Result
 from streamlink.model import GeneratedModel
@@ -174,6 +177,7 @@ def test_a_steady_round_is_judged_in_traverses(duplex: float, streaming: float, 
         ([[10.0]], [[4.9]], False),
         ([[10.0]], [[]], None),
         ([[9.0]], [[]], False),
+        ([[10.0], []], [[5.0], [5.0]], None),  # one of its turns failed
     ],
 )
 def test_a_round_is_judged_beside_those_of_frameworks_that_could_be_run(
@@ -181,6 +185,29 @@ def test_a_round_is_judged_beside_those_of_frameworks_that_could_be_run(
 ) -> None:
     found = {"streamlink": [[1.0, 1.0], [0.5, 3.0]], "flower": flower, "appfl": appfl}
     assert shipped.is_met(found) is met
+
+
+def test_a_turn_that_failed_is_named_in_its_row_and_the_later_turns_are_run() -> None:
+    turns = iter((["timeout: no", ""], ["", "NoEnvironment: no index"], ["", ""]))
+
+    def part(name: str, seconds: float, measure: Callable[[], Facts]) -> Facts:
+        failed = {each: why for each, why in zip(shipped.LEAST, next(turns), strict=True) if why}
+        rounds = {"flower": [20.0], "appfl": [20.0]} | {each: [] for each in failed}
+        return {"rounds": {"streamlink": [1.0], **rounds}, "failed": failed}
+
+    result = shipped.run(quick=False, part=part)
+    assert result.met is None
+    assert {row[0]: row[-1] for row in result.rows} == {
+        "streamlink": "",
+        "flower": "turn 1: timeout: no",
+        "appfl": "turn 2: NoEnvironment: no index",
+    }
+    assert next(turns, None) is None
+
+
+def test_a_job_survives_its_json() -> None:
+    ran = replace(_ran(names=("a",)), clients={"a": Usage(1, 2, 0.5)})
+    assert Ran.from_json(json.loads(json.dumps(ran.as_json()))) == ran
 
 
 @pytest.mark.parametrize(
