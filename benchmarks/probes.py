@@ -7,24 +7,25 @@ than the probe's own; the forecast is made before the first of them begins.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import streamlink
 from benchmarks.longline.bottleneck import Line
 from benchmarks.longline.namespace import why_not
 from benchmarks.longline.roads import EmulatedRoad, RelayedRoad, Road
+from benchmarks.parts import Facts, Parts, at_once
 from benchmarks.processes import Worker
 from benchmarks.stats import Result
-from benchmarks.tables import report_progress
 from benchmarks.worker import Port
 from streamlink.link import ClientLink, ClientRequest, receive_model, send_model
 from streamlink.model import GeneratedModel
 from streamlink.probing import Measured, ProbeLine, measure
 
-__all__ = ["LINES", "QUICK", "PlannedLine", "deviation", "run"]
+__all__ = ["LINES", "QUICK", "PlannedLine", "deviation", "is_met", "run", "worst"]
 
 MB = 10**6
 CLEAN, LOSSY = 0.10, 0.20
@@ -32,6 +33,8 @@ CLEAN, LOSSY = 0.10, 0.20
 
 TRANSFER_SECONDS, PROBE_SECONDS, PROBE_BYTES = 20.0, 5.0, 256 << 20
 WAIT_SECONDS = 300.0
+LINE_SECONDS = 150.0
+"""Of a line, with its probe and three transfers."""
 
 
 @dataclass(frozen=True)
@@ -72,29 +75,59 @@ LINES = (
 )
 
 
-def run(quick: bool) -> Result:
-    """Probe each line, then move models over it (quick: one line alone, for seconds)."""
+def run(quick: bool, part: Parts = at_once, why_no_losses: Callable[[], str] = why_not) -> Result:
+    """Probe each line, then move models over it (quick: one line alone, for seconds).
+
+    Args:
+        quick: see above.
+        part: measures a line.
+        why_no_losses: returns why this machine cannot emulate a line; empty: it can.
+    """
     lines: Sequence[PlannedLine] = (QUICK,) if quick else LINES
     seconds = 2.0 if quick else TRANSFER_SECONDS
-    if reason := why_not():
-        report_progress(f"only relays: {reason}")
-        lines = tuple(each for each in lines if each.is_relayed)
-    found = {each: _measured(each, seconds) for each in lines}
-    met = all(_is_met(each, told) for each, told in found.items())
+    reason = why_no_losses()
+    missing = tuple(each for each in lines if reason and not each.is_relayed)
+    found = {each: part(str(each), LINE_SECONDS, partial(_measured, each, seconds))
+             for each in lines if each not in missing}  # fmt: skip
     return Result(
         name="probe",
         claim=f"the probe's forecast is within {CLEAN:.0%} of a transfer of {seconds:g} s, "
         f"{LOSSY:.0%} on a line that loses packets",
         columns=("line", "which way", "forecast, s", "took, s", "off by", "allowed"),
-        rows=tuple(row for each, told in found.items() for row in _rows(each, told)),
+        rows=tuple(row for each, told in found.items() for row in _rows(each, told))
+        + tuple((str(each), f"not measured: {reason}", *[""] * 4) for each in missing),
         facts={
             "lines": [
-                {"line": each.line.as_json(), "is_relayed": each.is_relayed, **told}
+                {
+                    "line": each.line.as_json(),
+                    "is_relayed": each.is_relayed,
+                    "name": str(each),
+                    "allowed": each.allowed,
+                    **told,
+                }
                 for each, told in found.items()
-            ]
+            ],
+            "missing": {str(each): reason for each in missing},
         },
-        met=None if quick or len(lines) < len(LINES) else met,
+        met=None if quick else is_met(found, missing),
     )
+
+
+def is_met(found: Mapping[PlannedLine, Facts], missing: Sequence[PlannedLine] = ()) -> bool | None:
+    """Tell whether all forecasts were near enough; None: all measured were, and a line is missing.
+
+    Args:
+        found: what was measured, by line.
+        missing: lines that this machine cannot have.
+    """
+    if any(worst(told) > line.allowed for line, told in found.items()):
+        return False
+    return None if missing or not found else True
+
+
+def worst(told: Mapping[str, Any]) -> float:
+    """Return the largest deviation of a line's forecasts."""
+    return max(deviation(each["forecast"], each["took"]) for each in told["transfers"].values())
 
 
 def deviation(forecast: float, took: float) -> float:
@@ -103,7 +136,6 @@ def deviation(forecast: float, took: float) -> float:
 
 
 def _measured(planned: PlannedLine, seconds: float) -> dict[str, Any]:
-    report_progress(f"{planned}: the probe and three transfers")
     road = planned.road()
     with road:
         with road.far():
@@ -116,13 +148,6 @@ def _measured(planned: PlannedLine, seconds: float) -> dict[str, Any]:
             with near:
                 told = near.expect("done", timeout_seconds=WAIT_SECONDS)
         return {**told, "road": road.finish()}
-
-
-def _is_met(planned: PlannedLine, told: dict[str, Any]) -> bool:
-    return all(
-        deviation(each["forecast"], each["took"]) <= planned.allowed
-        for each in told["transfers"].values()
-    )
 
 
 def _rows(planned: PlannedLine, told: dict[str, Any]) -> list[tuple[str, ...]]:

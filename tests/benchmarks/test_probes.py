@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,31 @@ def test_a_forecast_is_off_by_a_share_of_what_the_transfer_took(
     forecast: float, off: float
 ) -> None:
     assert probes.deviation(forecast, 10.0) == pytest.approx(off)
+
+
+def told(off: float) -> dict[str, Any]:
+    way = {"forecast": 10.0 * (1 + off), "took": 10.0, "bytes": 1.0}
+    return {"transfers": {"down": {**way, "forecast": 10.0}, "up": way}}
+
+
+def test_what_was_measured_is_judged_where_a_line_is_missing_too() -> None:
+    clean, lossy = LINES[0], LINES[-1]
+    assert probes.is_met({clean: told(0.09), lossy: told(-0.19)}) is True
+    assert probes.is_met({clean: told(0.11)}, missing=[lossy]) is False
+    assert probes.is_met({clean: told(0.09), lossy: told(0.21)}) is False
+    assert probes.is_met({clean: told(0.09)}, missing=[lossy]) is None
+
+
+@pytest.mark.parametrize(("off", "met"), [(0.09, None), (0.4, False)])
+def test_without_root_the_relayed_lines_are_judged_and_the_others_are_named(
+    off: float, met: bool | None
+) -> None:
+    result = probes.run(quick=False, part=lambda name, seconds, measure: told(off),
+                        why_no_losses=lambda: "it needs root")  # fmt: skip
+    assert result.met is met
+    assert len(result.facts["lines"]) == 7
+    missing = [row[0] for row in result.rows if row[1] == "not measured: it needs root"]
+    assert missing == [str(each) for each in LINES if not each.is_relayed]
 
 
 @pytest.mark.processes
