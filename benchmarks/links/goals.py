@@ -1,7 +1,8 @@
 """The numbers to reach, what the runs reached of them, and by how much they miss.
 
-Only what these plans measure is here; the other numbers have programs of their own. A figure is the
-median over the runs, each beside the run of its reference in the same turn; memory is the highest.
+Only what the plans measure is here; ``numbers`` has those of the two-site job and of the programs,
+too. A figure is the median over the runs, each beside the run of its reference in the same turn;
+memory is the highest.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
+from benchmarks.integrations.kept import Committed
 from benchmarks.links.cases import MIB, Case
 from benchmarks.links.lines import LOOPBACK, parse_line
 from benchmarks.links.payload import Payload
@@ -28,9 +30,10 @@ from benchmarks.links.plans import (
 from benchmarks.links.sizes import WITHIN, large_of, spread
 from benchmarks.links.tables import Row, share_of
 
-__all__ = ["GOAL_COLUMNS", "Goal", "goal_rows", "goals_of"]
+__all__ = ["GOAL_COLUMNS", "MORE_MEMORY_BYTES", "NOT_MEASURED", "Goal", "commits_of", "goal_rows",
+           "goals_of"]  # fmt: skip
 
-GOAL_COLUMNS = ("number to reach", "where", "to reach", "reached", "verdict")
+GOAL_COLUMNS = ("number to reach", "where", "to reach", "reached", "verdict", "commit", "file")
 NOT_MEASURED = "not measured"
 GB = 10**9
 
@@ -54,40 +57,50 @@ class Goal:
 
     Attributes:
         what: is measured. where: with which model, over which line.
-        bound: what it should be at least; at most, if ``is_most``.
+        bound: what it should be at least; at most, if ``is_most``. None: it is only reported.
         reached: the same, as measured; None: it was not.
         unit: of both, as text behind them.
         why: what is missing where it was not measured.
+        commit: of the runs behind it. file: that has them.
     """
 
     what: str
     where: str
-    bound: float
+    bound: float | None
     reached: float | None
     is_most: bool = False
     unit: str = ""
     why: str = NOT_MEASURED
+    commit: str = ""
+    file: str = ""
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the number is reached; None: it was not measured."""
-        return None if self.reached is None else self.missed_by == 0.0
+        """Whether the number is reached; None: it was not measured, or is only reported."""
+        if self.reached is None or self.bound is None:
+            return None
+        return self.missed_by == 0.0
 
     @property
     def missed_by(self) -> float:
-        """What is missing, as a share of the bound; 0: nothing."""
-        if self.reached is None:
+        """What is missing, as a share of the bound (of one, if that is 0); 0: nothing."""
+        if self.reached is None or self.bound is None:
             return 0.0
         over = self.reached - self.bound if self.is_most else self.bound - self.reached
-        return max(0.0, over / self.bound)
+        return max(0.0, over / (self.bound or 1.0))
 
     def cells(self) -> tuple[str, ...]:
         """Return it as a row of text."""
-        bound = f"{'at most' if self.is_most else 'at least'} {self.bound:.4g}{self.unit}"
+        head, tail = (self.what, self.where, self._bound()), (self.commit, self.file)
         if self.reached is None:
-            return (self.what, self.where, bound, "", self.why)
-        verdict = "met" if self.is_met else f"missed by {self.missed_by:.2%}"
-        return (self.what, self.where, bound, f"{self.reached:.4g}{self.unit}", verdict)
+            return (*head, "", self.why, *tail)
+        words = {True: "met", None: "reported", False: f"missed by {self.missed_by:.2%}"}
+        return (*head, f"{self.reached:.4g}{self.unit}", words[self.is_met], *tail)
+
+    def _bound(self) -> str:
+        if self.bound is None:
+            return "reported"
+        return f"{'at most' if self.is_most else 'at least'} {self.bound:.4g}{self.unit}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields and the verdict as a JSON object."""
@@ -112,11 +125,11 @@ def _shares(rows: Sequence[Row]) -> list[Goal]:
         case = Case(OURS, parse_line(text), Payload(mebibytes * MIB, 64))
         row, bound = _row(rows, case), SHARES[text.partition(",")[0]]
         where, share = f"{case.line}, {case.payload}", row.share if row else None
-        found.append(Goal("rate ÷ raw socket's", where, bound, share, why=_why(row)))
+        found.append(Goal("rate ÷ raw socket's", where, bound, share, **_about(row)))
         if text == SLOW:
             wire = _wire(row)
             found.append(Goal("wire ÷ payload", where, MOST_WIRE, wire, is_most=True,
-                              why=_why(row)))  # fmt: skip
+                              **_about(row)))  # fmt: skip
     return found
 
 
@@ -137,7 +150,8 @@ def _memory(rows: Sequence[Row]) -> list[Goal]:
     worst = max(received, key=_above)
     size = worst.case.payload.size_bytes / MIB
     where = f"the worst of {len(received)}: {worst.case}"
-    return [Goal(what, where, size + bound, size + _above(worst), is_most=True, unit=" MiB")]
+    return [Goal(what, where, size + bound, size + _above(worst), is_most=True, unit=" MiB",
+                 commit=commits_of(worst.runs))]  # fmt: skip
 
 
 def _above(row: Row) -> float:
@@ -154,7 +168,8 @@ def _constant(rows: Sequence[Row]) -> list[Goal]:
     percent = None if reached is None else reached * 100
     where = f"loopback, computed models of {', '.join(map(str, LARGE_SIZES))} GB"
     return [Goal("seconds per GB: most over least", where, WITHIN * 100, percent,
-                 is_most=True, unit=" %", why=why)]  # fmt: skip
+                 is_most=True, unit=" %", why=why,
+                 commit=commits_of(run for row in large_of(rows) for run in row.runs))]  # fmt: skip
 
 
 def _auto(rows: Sequence[Row]) -> list[Goal]:
@@ -164,7 +179,7 @@ def _auto(rows: Sequence[Row]) -> list[Goal]:
         auto, plain = (_row(rows, Case(peer, LOOPBACK, payload)) for peer in (AUTO, OURS))
         share = share_of(auto.runs, plain.runs) if auto and plain else None
         found.append(Goal("rate of auto ÷ plain", f"loopback, {payload}", AUTO_SHARE, share,
-                          why=_why(auto, plain)))  # fmt: skip
+                          **_about(auto, plain)))  # fmt: skip
     return found
 
 
@@ -176,7 +191,7 @@ def _times(rows: Sequence[Row]) -> list[Goal]:
             theirs, ours = (_row(rows, Case(peer, LOOPBACK, payload)) for peer in (name, OURS))
             times = share_of(ours.runs, theirs.runs) if ours and theirs else None
             found.append(Goal(f"time of {name} ÷ ours", f"loopback, {payload}", bound, times,
-                              why=_why(ours, theirs)))  # fmt: skip
+                              **_about(ours, theirs)))  # fmt: skip
     return found
 
 
@@ -184,7 +199,17 @@ def _row(rows: Sequence[Row], case: Case) -> Row | None:
     return next((row for row in rows if row.case == case), None)
 
 
+def commits_of(runs: Iterable[Committed]) -> str:
+    """Return the commits of runs as text."""
+    return ", ".join(sorted({run.commit for run in runs}))
+
+
+def _about(*rows: Row | None) -> dict[str, Any]:
+    """Return the commits of these rows, and why they have no figure."""
+    commit = commits_of(run for row in rows if row for run in row.runs)
+    return {"why": _why(*rows), "commit": commit}
+
+
 def _why(*rows: Row | None) -> str:
-    """Return why these rows have no figure."""
     failed = [row.case.peer for row in rows if row and not row.good]
     return f"{NOT_MEASURED}: {', '.join(failed)} failed" if failed else NOT_MEASURED

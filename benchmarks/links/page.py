@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.links.cases import Case, Run
@@ -36,7 +36,7 @@ from benchmarks.links.theirs import THEIR_COLUMNS
 from benchmarks.links.theirs import TITLE as THEIRS
 from streamlink.profiling.page import Notes, Page, Picture, Table
 
-__all__ = ["findings", "html_of"]
+__all__ = ["Parts", "findings", "html_of"]
 
 METHOD = (
     "Each run has two new processes in the peer's own environment, and a line of its own.",
@@ -49,40 +49,46 @@ METHOD = (
 )
 
 
-def html_of(
-    title: str,
-    runs: Sequence[Run],
-    goals: Sequence[Goal] = (),
-    sites: Sequence[SiteRun] = (),
-    theirs: Sequence[tuple[str, ...]] = (),
-) -> str:
+@dataclass(frozen=True)
+class Parts:
+    """What a page has beside the transfers.
+
+    Attributes:
+        goals: the numbers to reach.
+        sites: runs of the two-site job; none: no such part.
+        theirs: rows of NVIDIA FLARE's own benchmark; none: no such table.
+    """
+
+    goals: Sequence[Goal] = ()
+    sites: Sequence[SiteRun] = ()
+    theirs: Sequence[tuple[str, ...]] = ()
+
+
+def html_of(title: str, runs: Sequence[Run], more: Parts, folder: Path, sites_folder: Path) -> str:
     """Return the page; nothing in it is fetched from a network.
 
     Args:
         title: of the page.
         runs: of transfers.
-        goals: the numbers to reach.
-        sites: of the two-site job, for a part of the page; none: no such part.
-        theirs: rows of NVIDIA FLARE's own benchmark; none: no such table.
+        more: what else is on it.
+        folder: gets the pictures. sites_folder: gets those of the two-site job.
     """
     rows = rows_of(runs)
     failures = [*failed(rows), *made_good(runs)]
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        parts: list[Table | Picture | Notes] = [
-            Table("Numbers to reach", GOAL_COLUMNS, goal_rows(goals), len(GOAL_COLUMNS)),
-            Table("The lines, as a raw socket found them first", LINE_COLUMNS, line_rows(runs), 2),
-            Table("The peers", PEER_COLUMNS, peer_rows(runs), len(PEER_COLUMNS)),
-            Table("The transfers", COLUMNS, [row.cells() for row in _compared(rows)], 3),
-            *([Notes("What failed", failures)] if failures else []),
-            *([Table(THEIRS, THEIR_COLUMNS, theirs)] if theirs else []),
-            *_rates(rows, folder),
-            *_savings(rows, folder),
-            *_sizes(rows, folder),
-            *(parts_of(sites, folder, "Two sites: ") if sites else []),
-            Notes("How it is measured", (*METHOD, *_caveats(rows))),
-        ]
-        return Page(title, _about(runs), findings(rows), parts).html()
+    parts: list[Table | Picture | Notes] = [
+        Table("Numbers to reach", GOAL_COLUMNS, goal_rows(more.goals), len(GOAL_COLUMNS)),
+        Table("The lines, as a raw socket found them first", LINE_COLUMNS, line_rows(runs), 2),
+        Table("The peers", PEER_COLUMNS, peer_rows(runs), len(PEER_COLUMNS)),
+        Table("The transfers", COLUMNS, [row.cells() for row in _compared(rows)], 3),
+        *([Notes("What failed", failures)] if failures else []),
+        *([Table(THEIRS, THEIR_COLUMNS, more.theirs)] if more.theirs else []),
+        *_rates(rows, folder),
+        *_savings(rows, folder),
+        *_sizes(rows, folder),
+        *(parts_of(more.sites, sites_folder, "Two sites: ") if more.sites else []),
+        Notes("How it is measured", (*METHOD, *_caveats(rows))),
+    ]
+    return Page(title, _about(runs), findings(rows), parts).html()
 
 
 def _rates(rows: Sequence[Row], folder: Path) -> list[Picture]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -15,7 +16,14 @@ from benchmarks.links.tables import Row
 from streamlink.profiling.page import Picture
 from streamlink.profiling.pictures import Bars, Lines, draw_bars, draw_lines
 
-__all__ = ["large_picture", "memory_pictures", "rate_pictures", "saved_picture", "size_picture"]
+__all__ = [
+    "file_name",
+    "large_picture",
+    "memory_pictures",
+    "rate_pictures",
+    "saved_picture",
+    "size_picture",
+]
 
 WIDTH = 11.0
 BAR_INCHES = 1.2
@@ -25,13 +33,13 @@ SIDES = {"send": "sender", "receive": "receiver"}
 def rate_pictures(rows: Sequence[Row], folder: Path) -> list[Picture]:
     """Draw for each line how fast each peer was, and its share of a raw socket."""
     found: list[Picture] = []
-    for number, (line, group) in enumerate(groupby(rows, key=lambda row: row.case.line)):
+    for line, group in groupby(rows, key=lambda row: row.case.line):
         of_line = list(group)
         for name, unit, value in (
             ("rate", "MB/s", lambda row: row.rate and row.rate / 1e6),
             ("share", "share of a raw socket", lambda row: row.share),
         ):
-            path = folder / f"{name}-{number}.png"
+            path = folder / f"{name}-{file_name(line)}.png"
             _draw(path, f"{line}: {unit}", unit, of_line, value)
             found.append(Picture(path, f"{line}: {unit}, medians; a cross is a failure"))
     return found
@@ -40,7 +48,7 @@ def rate_pictures(rows: Sequence[Row], folder: Path) -> list[Picture]:
 def memory_pictures(rows: Sequence[Row], folder: Path) -> list[Picture]:
     """Draw for the largest model of each line the memory of both ends over time, peer by peer."""
     found: list[Picture] = []
-    for number, (line, group) in enumerate(groupby(rows, key=lambda row: row.case.line)):
+    for line, group in groupby(rows, key=lambda row: row.case.line):
         runs = [row.good[-1] for row in group if row.good]
         if not runs:
             continue
@@ -48,7 +56,7 @@ def memory_pictures(rows: Sequence[Row], folder: Path) -> list[Picture]:
         of_largest = [run for run in runs if run.case.payload == largest]
         # The most memory first: panels of a row share their scale, so those of small ones are low.
         panels = [_memory(run) for run in sorted(of_largest, key=_peak, reverse=True)]
-        path = folder / f"memory-{number}.png"
+        path = folder / f"memory-{file_name(line)}.png"
         draw_lines(path, *panels, columns=2)
         caption = f"{line}, {largest}: memory over base"
         found.append(Picture(path, caption))
@@ -96,6 +104,11 @@ def large_picture(rows: Sequence[Row], folder: Path) -> list[Picture]:
     panel = Lines(title, "GB", "seconds per GB", series, has_log_x=True, marks=marks)
     draw_lines(path, panel, columns=1)
     return [Picture(path, "Seconds for each GB against the size of the model, medians")]
+
+
+def file_name(of: object) -> str:
+    """Return a line or variant as a part of a file's name."""
+    return re.sub(r"[^\w.]+", "-", str(of)).strip("-")
 
 
 def _draw(path: Path, title: str, unit: str, rows: Sequence[Row], value: object) -> None:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from benchmarks.links.cases import Run
 from benchmarks.links.failures import made_good
-from benchmarks.links.goals import GOAL_COLUMNS, goal_rows, goals_of
+from benchmarks.links.goals import GOAL_COLUMNS, Goal, goal_rows, goals_of
 from benchmarks.links.kept import latest
 from benchmarks.links.plans import What
 from benchmarks.links.savings import SAVED_COLUMNS, saved_rows
@@ -33,7 +33,7 @@ from benchmarks.links.theirs import THEIR_COLUMNS, read_theirs, their_rows
 from benchmarks.links.theirs import TITLE as THEIRS
 from benchmarks.tables import print_table
 
-__all__ = ["NO_RUN", "Files", "replace_file", "summary_of", "text_of", "write"]
+__all__ = ["NO_RUN", "Files", "print_titled", "replace_file", "summary_of", "text_of", "write"]
 
 NO_RUN = "run it without --report, or with a later --deadline"
 
@@ -74,41 +74,70 @@ class Files:
         """One file with tables and pictures."""
         return self.folder / f"{self.name}.html"
 
+    def pictures(self) -> Path:
+        """Return the folder of the page's pictures, without those of before."""
+        folder = self.folder / f"{self.name}-pictures"
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in folder.glob("*.png"):
+            path.unlink()
+        return folder
 
-def write(files: Files, runs: Sequence[Run]) -> None:
-    """Write everything that is made of raw results; each file appears whole or not at all."""
+
+def write(files: Files, runs: Sequence[Run], numbers: Sequence[Goal] | None = None) -> None:
+    """Write everything that is made of raw results; each file appears whole or not at all.
+
+    Args:
+        files: what is written.
+        runs: of the plan.
+        numbers: to reach, all of them; None: those of the plan alone.
+    """
     replace_file(files.summary, json.dumps(summary_of(files, runs), indent=1) + "\n")
-    replace_file(files.table, text_of(files, runs))
+    replace_file(files.table, text_of(files, runs, numbers))
     # The pictures need matplotlib, which a run does not.
-    from benchmarks.links.page import html_of
+    from benchmarks.links.page import Parts, html_of
     from benchmarks.links.sites.report import read_sites
 
     # What is measured of the two-site job is a part of the page about lines.
-    is_links = files.name == "links"
-    sites = latest(read_sites(Files(files.folder, "sites").raw)) if is_links else []
-    goals, theirs = goals_of(What(files.name), rows_of(runs)), _theirs(files)
-    replace_file(files.page, html_of(TITLES[files.name], runs, goals, sites, theirs))
+    of_sites = Files(files.folder, "sites")
+    sites = latest(read_sites(of_sites.raw)) if files.name == "links" else []
+    parts = Parts(_goals(files, runs, numbers), sites, _theirs(files))
+    sites_folder = of_sites.pictures() if sites else files.folder
+    html = html_of(TITLES[files.name], runs, parts, files.pictures(), sites_folder)
+    replace_file(files.page, html)
 
 
-def text_of(files: Files, runs: Sequence[Run]) -> str:
-    """Return the tables as text: the lines themselves, the peers, numbers to reach, failures."""
+def _goals(files: Files, runs: Sequence[Run], numbers: Sequence[Goal] | None) -> Sequence[Goal]:
+    return goals_of(What(files.name), rows_of(runs)) if numbers is None else numbers
+
+
+def text_of(files: Files, runs: Sequence[Run], numbers: Sequence[Goal] | None = None) -> str:
+    """Return the tables as text: the lines themselves, the peers, failures, numbers to reach."""
     rows = rows_of(runs)
+    tables = _tables(files, runs, rows)
     console = Console(file=io.StringIO(), width=400)
-    for title, columns, cells in _tables(files, runs, rows):
-        console.print(title)
-        print_table(console, columns, cells)
-        console.print()
+    for table in tables:
+        print_titled(console, *table)
     if large_rows(rows):
         console.print(is_constant(rows))
     for sentence in (*failed(rows), *made_good(runs)):
         console.print(sentence, markup=False, soft_wrap=True)
+    goals = _goals(files, runs, numbers)
+    print_titled(console, "Numbers to reach", GOAL_COLUMNS, goal_rows(goals))
     found = console.file.getvalue()  # type: ignore[attr-defined]
     return str(found)
 
 
+def print_titled(
+    console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
+) -> None:
+    """Print a table under its title."""
+    console.print(title)
+    print_table(console, columns, rows)
+    console.print()
+
+
 def _tables(files: Files, runs: Sequence[Run], rows: Sequence[Row]) -> list[TextTable]:
-    """Return title, columns and rows of each table; the numbers to reach come last."""
-    goals = goals_of(What(files.name), rows)
+    """Return title, columns and rows of each table but that of the numbers to reach."""
     some: list[TextTable] = [
         ("What each encoding saved", SAVED_COLUMNS, saved_rows(rows)),
         ("Computed models over loopback", LARGE_COLUMNS, large_rows(rows)),
@@ -119,7 +148,6 @@ def _tables(files: Files, runs: Sequence[Run], rows: Sequence[Row]) -> list[Text
         ("The peers", PEER_COLUMNS, peer_rows(runs)),
         ("The transfers: median (range)", COLUMNS, [row.cells() for row in rows]),
         *(table for table in some if table[2]),
-        ("Numbers to reach", GOAL_COLUMNS, goal_rows(goals)),
     ]
 
 

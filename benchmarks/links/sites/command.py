@@ -9,11 +9,11 @@ import typer
 
 from benchmarks.integrations.kept import Checkout
 from benchmarks.links.accuracy import measure_line
-from benchmarks.links.failures import standing
 from benchmarks.links.kept import latest
 from benchmarks.links.reports import NO_RUN, Files
 from benchmarks.links.series import tell
 from benchmarks.links.sites.cases import SiteRun
+from benchmarks.links.sites.goals import site_goals
 from benchmarks.links.sites.plans import plan_seconds, site_plan, small_site_plan
 from benchmarks.links.sites.probing import probe_lines
 from benchmarks.links.sites.report import read_sites, text_of, write
@@ -44,7 +44,7 @@ def run_sites(
 
     Raises:
         typer.BadParameter: there is nothing to show, or a line cannot be had.
-        typer.Exit: a run failed, or it was interrupted.
+        typer.Exit: a number is missed, a run failed, or it was interrupted.
     """
     chosen = small_site_plan() if small else site_plan()
     chosen = replace(chosen, runs=runs or chosen.runs, stop_seconds=seconds)
@@ -77,5 +77,5 @@ def _report(files: Files, shown: list[SiteRun]) -> None:
     write(files, shown)
     print(text_of(shown))
     tell(f"written: {files.summary}, {files.table}, {files.page}")
-    if any(run.error for run in standing(shown)):
+    if any(goal.is_met is False for goal in site_goals(shown)):
         raise typer.Exit(1)

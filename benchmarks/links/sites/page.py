@@ -9,7 +9,7 @@ from benchmarks.links.failures import made_good
 from benchmarks.links.sites import seed
 from benchmarks.links.sites.cases import CLIENTS, FAR, NEAR, SiteRun
 from benchmarks.links.sites.pictures import time_pictures, use_pictures
-from benchmarks.links.sites.report import tables_of
+from benchmarks.links.sites.report import NO_DUPLEX, tables_of
 from benchmarks.links.sites.tables import SiteRow, failures, rows_of, way_seconds
 from streamlink.profiling.page import Notes, Page, Picture, Table
 
@@ -25,6 +25,7 @@ METHOD = (
     "It is without the client's work.",
     "In lockstep the near client's update comes at the pace of the far one's.",
     "With duplex the next model goes down at the pace of the updates, too.",
+    NO_DUPLEX,
     "Bytes on the wire are what TCP carried on both clients' lines, without headers.",
     "Memory over base is without what the imports take; a limit is the server's own computation.",
 )
@@ -36,7 +37,7 @@ def html_of(title: str, runs: Sequence[SiteRun], folder: Path) -> str:
     Args:
         title: of the page.
         runs: what is shown.
-        folder: for the pictures while the page is made.
+        folder: gets the pictures.
     """
     return Page(title, _about(runs), findings(rows_of(runs)), parts_of(runs, folder)).html()
 
@@ -47,7 +48,7 @@ def parts_of(
     """Return tables, pictures and notes; the titles of the tables begin with ``title``."""
     rows = rows_of(runs)
     failed = [*failures(rows), *made_good(runs)]
-    texts = {"The job": 2, "A model": 2, "Each": 2, "The lines": 3}
+    texts = {"The job": 2, "A model": 2, "Each": 2, "The lines": 3, "Numbers": 7}
     tables = [
         Table(f"{title}{name}", columns, cells,
               next((count for start, count in texts.items() if name.startswith(start)), 1))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from benchmarks.links.pictures import file_name
 from benchmarks.links.sites.cases import CLIENTS, SERVER, Look, SiteRun, Used
 from benchmarks.links.sites.tables import SiteRow, way_seconds
 from streamlink.profiling.page import Picture
@@ -34,7 +35,7 @@ def time_pictures(rows: Sequence[SiteRow], folder: Path) -> list[Picture]:
             f"round {number + 1}": [_round(row, number) for row in of_encoding]
             for number in range(of_encoding[0].case.rounds)
         }
-        path = folder / f"sites-times-{encoding}.png"
+        path = folder / f"times-{encoding}.png"
         draw_bars(path, Bars(f"{encoding}: a model each way", "seconds", names, series),
                   Bars(f"{encoding}: rounds", "seconds", names, rounds))  # fmt: skip
         found.append(Picture(path, f"Two sites, {encoding}: time each way, and of each round"))
@@ -44,11 +45,11 @@ def time_pictures(rows: Sequence[SiteRow], folder: Path) -> list[Picture]:
 def use_pictures(rows: Sequence[SiteRow], folder: Path) -> list[Picture]:
     """Draw memory and processor over time of server and clients, for the last run of each case."""
     found: list[Picture] = []
-    for number, row in enumerate(rows):
+    for row in rows:
         if not row.good:
             continue
         run = row.good[-1]
-        path = folder / f"sites-use-{number}.png"
+        path = folder / f"use-{file_name(row.case.variant)}.png"
         draw_lines(path, _memory(run), _cpu(run), columns=2)
         found.append(Picture(path, f"Two sites, {row.case.variant}: memory and processor"))
     return found

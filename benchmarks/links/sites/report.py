@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import io
 import json
-import tempfile
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from benchmarks.links.failures import made_good
+from benchmarks.links.goals import GOAL_COLUMNS, goal_rows
 from benchmarks.links.kept import read_as
-from benchmarks.links.reports import Files, replace_file
+from benchmarks.links.reports import Files, print_titled, replace_file
 from benchmarks.links.sites import seed
 from benchmarks.links.sites.cases import SiteRun
+from benchmarks.links.sites.goals import site_goals
 from benchmarks.links.sites.tables import (
     JOB_COLUMNS,
     LINE_COLUMNS,
@@ -31,10 +31,13 @@ from benchmarks.links.sites.tables import (
     setting_rows,
     time_rows,
 )
-from benchmarks.tables import print_table
 
-__all__ = ["read_sites", "summary_of", "tables_of", "text_of", "write"]
+__all__ = ["NO_DUPLEX", "read_sites", "summary_of", "tables_of", "text_of", "write"]
 
+NO_DUPLEX = (
+    "There is no spool with duplex: a job refuses it, since only a lockstep round knows ranges of "
+    "the next model before all updates are there."
+)
 TITLE = "Two sites whose lines differ five times"
 read_sites = partial(read_as, SiteRun.from_json)
 """Returns every run of a file."""
@@ -47,8 +50,7 @@ def write(files: Files, runs: Sequence[SiteRun]) -> None:
     # The pictures need matplotlib, which a run does not.
     from benchmarks.links.sites.page import html_of
 
-    with tempfile.TemporaryDirectory() as name:
-        replace_file(files.page, html_of(TITLE, runs, Path(name)))
+    replace_file(files.page, html_of(TITLE, runs, files.pictures()))
 
 
 def tables_of(runs: Sequence[SiteRun]) -> list[tuple[str, Sequence[str], list[tuple[str, ...]]]]:
@@ -60,6 +62,7 @@ def tables_of(runs: Sequence[SiteRun]) -> list[tuple[str, Sequence[str], list[tu
         ("Each round", ROUND_COLUMNS, round_rows(rows)),
         ("The lines themselves, as a raw socket found them first", LINE_COLUMNS, line_rows(runs)),
         ("What the probe found and proposed", SETTING_COLUMNS, setting_rows(runs)),
+        ("Numbers to reach", GOAL_COLUMNS, goal_rows(site_goals(runs))),
     ]
 
 
@@ -67,10 +70,8 @@ def text_of(runs: Sequence[SiteRun]) -> str:
     """Return the tables as text."""
     console = Console(file=io.StringIO(), width=400)
     for title, columns, rows in tables_of(runs):
-        console.print(f"{title}")
-        print_table(console, columns, rows)
-        console.print()
-    console.print(f"The seed: {seed.SOURCE}")
+        print_titled(console, title, columns, rows)
+    console.print(f"The seed: {seed.SOURCE}. {NO_DUPLEX}", soft_wrap=True)
     for failure in (*failures(rows_of(runs)), *made_good(runs)):
         console.print(failure, markup=False, soft_wrap=True)
     return str(console.file.getvalue())  # type: ignore[attr-defined]
@@ -87,6 +88,7 @@ def summary_of(runs: Sequence[SiteRun]) -> dict[str, Any]:
             "seconds": {" ".join(way): each for way, each in seed.SECONDS.items()},
             "timeouts": seed.TIMEOUTS,
         },
+        "numbers_to_reach": [goal.as_json() for goal in site_goals(runs)],
         "runs": [_without_looks(run.as_json()) for run in runs],
     }
 

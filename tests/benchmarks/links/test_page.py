@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.links.goals import Goal
 from benchmarks.links.page import findings
 from benchmarks.links.reports import Files, text_of, write
 from benchmarks.links.tables import rows_of
@@ -31,6 +32,30 @@ def test_a_page_fetches_nothing_and_shows_all_pictures(tmp_path: Path) -> None:
     # Of two lines: rate, share and memory of each; time against size of one.
     assert html.count("<img") == 7
     assert "NoEnvironment: &lt;no index&gt;" in html
+
+
+def test_the_pictures_lie_beside_the_page_and_none_of_before(tmp_path: Path) -> None:
+    files = Files(tmp_path, "peers")
+    old = tmp_path / "peers-pictures" / "rate-of-before.png"
+    old.parent.mkdir()
+    old.write_bytes(b"")
+    write(files, RUNS)
+    pictures = {path.name: path.read_bytes() for path in old.parent.iterdir()}
+    names = (f"{kind}-{line}" for kind in ("rate", "share", "memory")
+             for line in ("loopback", "10Mbit"))  # fmt: skip
+    assert set(pictures) == {f"{name}.png" for name in (*names, "sizes")}
+    assert all(data.startswith(b"\x89PNG") for data in pictures.values())
+    assert all(len(data) < 200_000 for data in pictures.values())
+
+
+def test_the_page_and_the_text_have_all_numbers_that_are_given(tmp_path: Path) -> None:
+    files = Files(tmp_path, "links")
+    write(
+        files, RUNS, [Goal("a number of a program", "there", 1.0, 0.5, commit="def", file="x.json")]
+    )
+    for path in (files.table, files.page):
+        text = path.read_text("utf-8")
+        assert all(word in text for word in ("a number of a program", "def", "x.json"))
 
 
 def test_the_summary_has_every_case_and_the_runs_behind_it(tmp_path: Path) -> None:

@@ -15,7 +15,18 @@ from benchmarks.links.cases import Accuracy
 from benchmarks.links.failures import standing
 from benchmarks.links.lines import Line
 from benchmarks.links.sites import seed, weights
-from benchmarks.links.sites.cases import CLIENTS, FAR, NEAR, Probed, SiteCase, SiteRun, Variant
+from benchmarks.links.sites.cases import (
+    CLIENTS,
+    FAR,
+    NEAR,
+    SERVER,
+    Probed,
+    SiteCase,
+    SiteRun,
+    Used,
+    Variant,
+)
+from benchmarks.links.sites.goals import site_goals
 from benchmarks.links.sites.plans import SitePlan, plan_seconds, site_plan, small_site_plan
 from benchmarks.links.sites.probing import settings_of
 from benchmarks.links.sites.report import read_sites, summary_of, text_of
@@ -263,6 +274,44 @@ def test_a_case_that_failed_has_a_row_and_its_reason() -> None:
     assert "failed" in text
     assert "lockstep, plain; 64 x 0.016384 MB" in text
     assert "WorkerFailed: far ended" in text
+
+
+MODEL = PLAIN.nbytes
+SLACK = 64 << 20
+
+
+@pytest.mark.parametrize(
+    ("variant", "name", "limit"),
+    [
+        (Variant("lockstep"), SERVER, 200 << 20),
+        (Variant("lockstep"), NEAR, MODEL + SLACK),
+        (Variant("spool", "bf16"), FAR, MODEL + SLACK),
+        (Variant("lockstep", duplex=True), FAR, 2 * MODEL + SLACK),
+        (Variant("lockstep", executor="streaming"), NEAR, (2 * (16 + 4 * 2) << 20) + SLACK),
+    ],
+)
+def test_each_process_is_judged_by_what_is_stated_for_it(
+    variant: Variant, name: str, limit: int
+) -> None:
+    for over, met in ((limit, True), (limit + 1, False)):
+        run = site_run(site_case(variant))
+        run.used[name] = Used(40 << 20, (40 << 20) + over, 1.0)
+        goals = {goal.what.rpartition(", ")[2].removesuffix(" client"): goal
+                 for goal in site_goals([site_run(), run])}  # fmt: skip
+        assert goals[name].is_met is met
+        assert goals[name].reached == pytest.approx(over / limit)
+
+
+def test_a_job_whose_model_is_not_exact_misses_its_number() -> None:
+    wrong = "runs that failed, or whose model is not exact"
+    failed = site_run(error="WorkerFailed: 4 bytes of the final model are not what they should")
+    for runs, met in (([site_run()], True), ([site_run(), failed], False),
+                      ([failed, site_run()], True), ([], None)):  # fmt: skip
+        assert {goal.what: goal.is_met for goal in site_goals(runs)}[wrong] is met
+
+
+def test_the_report_says_why_there_is_no_spool_with_duplex() -> None:
+    assert "no spool with duplex" in text_of([site_run()])
 
 
 def test_the_summary_names_its_source_and_leaves_out_the_looks() -> None:
