@@ -17,6 +17,15 @@ PROTO  := streamlink/transport/_generated
 REWRITTEN = [ $(VENV)/.rewritten -nt $(VENV)/.dev ] || \
 	{ $(BIN)/pytest -q -n 0 --collect-only >$(VENV)/collected.txt 2>&1; touch $(VENV)/.rewritten; }
 DEADLINE = $$(( $$(date +%s) + 60 * $(MINUTES) ))
+# All commands, whatever the others end with. What would not end by the deadline, the same target does
+# later. What repeats its runs comes last: where time is short, it measures all once and repeats less.
+MEASURE = worst=0; deadline=$(DEADLINE); for command in $(1); do \
+	  set -- $$command --deadline $$deadline $(if $(SMALL),--small); \
+	  echo $(BIN)/python -m benchmarks.links "$$@"; \
+	  $(BIN)/python -m benchmarks.links "$$@"; status=$$?; \
+	  [ $$status -lt 128 ] || exit $$status; \
+	  [ $$status -le $$worst ] || worst=$$status; \
+	done; exit $$worst
 FULL   := --full --compress zstd --report benchmarks/results/full.json
 
 # Bytecode is kept whatever the machine's setting: without it each of the many processes that tests
@@ -101,18 +110,11 @@ bench: $(VENV)/.bench ## the benchmarks, as tables
 bench-full: $(VENV)/.lean ## the 128 GB job: 64 keys of 2 GB, two clients, three rounds (half an hour)
 	$(BIN)/python examples/hello_numpy_large/run.py $(FULL)
 
-bench-links: $(VENV)/.bench ## slow and long lines, large models, two sites, and the page of all; SMALL=1: minutes
-	@# All three, whatever the others end with; what is not done by the deadline, the same target does later.
-	@worst=0; deadline=$(DEADLINE); for command in sites 'links --large' links; do \
-	  set -- $$command --deadline $$deadline $(if $(SMALL),--small); \
-	  echo $(BIN)/python -m benchmarks.links "$$@"; \
-	  $(BIN)/python -m benchmarks.links "$$@"; status=$$?; \
-	  [ $$status -lt 128 ] || exit $$status; \
-	  [ $$status -le $$worst ] || worst=$$status; \
-	done; exit $$worst
+bench-links: $(VENV)/.links ## lines, large models, two sites, the numbers to reach, and the page; SMALL=1: minutes
+	@$(call MEASURE,sites probe bwlimit traverse finetune 'links --large' links numbers)
 
 bench-peers: $(VENV)/.bench ## the same models by gRPC, Flight, rsync, FLARE, Flower and APPFL; SMALL=1: minutes
-	$(BIN)/python -m benchmarks.links peers --deadline $(DEADLINE) $(if $(SMALL),--small)
+	@$(call MEASURE,shipped peers numbers)
 
 profile: $(VENV)/.heap ## where memory goes: ResNet18, two clients, both versions under memray, and the page
 	$(BIN)/streamlink profile resnet --rounds 2 --output-dir results
@@ -153,3 +155,7 @@ $(VENV)/.heap: pyproject.toml | $(VENV)/.created
 $(VENV)/.bench: pyproject.toml | $(VENV)/.created
 	$(PIP) --editable '.[bench]'
 	@touch $(VENV)/.lean $@
+
+$(VENV)/.links: pyproject.toml | $(VENV)/.created
+	$(PIP) --editable '.[bench,torch]'
+	@touch $(VENV)/.lean $(VENV)/.bench $@

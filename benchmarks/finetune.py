@@ -25,7 +25,17 @@ from benchmarks.parts import Facts, Parts, at_once
 from benchmarks.processes import Worker, WorkerFailed
 from benchmarks.stats import Result
 
-__all__ = ["Plan", "Ran", "Round", "is_met", "measure", "ratio", "run"]
+__all__ = [
+    "AT_LEAST",
+    "LEARNING_RATES",
+    "Plan",
+    "Ran",
+    "Round",
+    "is_met",
+    "measure",
+    "ratio",
+    "run",
+]
 
 MB = 10**6
 CLIENTS = 2

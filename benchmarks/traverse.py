@@ -21,12 +21,14 @@ from benchmarks.parts import Facts, Parts, at_once
 from benchmarks.stats import Result, summarize
 from benchmarks.worker import Port
 
-__all__ = ["AT_MOST", "is_met", "run", "whole_client"]
+__all__ = ["AT_MOST", "LINES", "is_met", "run", "where_of", "whole_client"]
 
 MB, MIB = 10**6, 1 << 20
 PAIRS = 3
 PAIR_SECONDS = 150.0
 DUPLEX_BYTES = 64 * MIB
+LINES = (Line(50 * MB), Line(50 * MB, 0.010))
+QUICK_LINE = Line(20 * MB)
 AT_MOST = {"duplex": 1.15, "streaming": 1.1}  # of one traverse, for a steady round
 
 
@@ -46,8 +48,8 @@ QUICK = Plan(Layout(8, MIB // 4), clients=1, rounds=3)
 
 def run(quick: bool, part: Parts = at_once) -> Result:
     """Measure rounds of 256 MiB over 50 MB/s (quick: 2 MiB over 20 MB/s) with and without."""
-    plan, bandwidth = (QUICK, 20 * MB) if quick else (FULL, 50 * MB)
-    lines = [Line(bandwidth, delay) for delay in ((0.0,) if quick else (0.0, 0.010))]
+    plan = QUICK if quick else FULL
+    lines = [QUICK_LINE] if quick else list(LINES)
     found = {line: _measure(plan, line, 1 if quick else PAIRS, part) for line in lines}
     return Result(
         name="traverse",
@@ -90,8 +92,9 @@ def _measure(
     plan: Plan, line: Line, pairs: int, part: Parts
 ) -> tuple[list[float], dict[str, list[Ran]]]:
     """Return the seconds of the plain traverses, and the jobs by kind, one of each pair."""
+    where, once = where_of(line), partial(_pair, plan, line)
     found = [
-        part(f"{_where(line)}, pair {number} of {pairs}", PAIR_SECONDS, partial(_pair, plan, line))
+        part(f"{where}, pair {number} of {pairs}", PAIR_SECONDS, once)
         for number in range(1, pairs + 1)
     ]
     jobs = {name: [Ran.from_json(each["jobs"][name]) for each in found]
@@ -152,7 +155,7 @@ def _train(model: Any, task: streamlink.Task) -> None:
 
 
 def _rows(line: Line, plain: Sequence[float], runs: dict[str, list[Ran]]) -> list[tuple[str, ...]]:
-    where = _where(line)
+    where = where_of(line)
     alone = f"{summarize(plain).median:.2f}"
     rows: list[tuple[str, ...]] = [(where, "a plain socket", alone, "1", "", "", "")]
     for name, found in runs.items():
@@ -172,13 +175,14 @@ def _rows(line: Line, plain: Sequence[float], runs: dict[str, list[Ran]]) -> lis
     return rows
 
 
-def _where(line: Line) -> str:
+def where_of(line: Line) -> str:
+    """Return how tables call a line."""
     return f"{line.bandwidth / MB:.0f} MB/s, {line.delay * 1000:.0f} ms"
 
 
 def _facts(line: Line, plain: Sequence[float], runs: dict[str, list[Ran]]) -> dict[str, Any]:
     return {
-        "name": _where(line),
+        "name": where_of(line),
         "bytes_per_second": line.bandwidth,
         "delay_seconds": line.delay,
         "traverses": {

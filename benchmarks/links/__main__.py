@@ -4,12 +4,18 @@
 loopback and four lines. Each run is kept as soon as it is known, so that an interrupted series goes
 on where it was; what is kept counts until what it ran is changed, or ``--since`` a commit. A part
 of all: ``peers --peer streamlink --peer "plain grpcio" --line loopback``. ``sites`` is a job of
-rounds with a near and a far client; see ``sites``.
+rounds with a near and a far client; see ``sites``. ``probe``, ``bwlimit``, ``traverse``,
+``finetune`` and ``shipped`` are programs of ``python -m benchmarks``, kept part by part; see
+``programs``. ``numbers`` runs nothing: it prints each number to reach, with what was seen.
+
+The status is 1 if a number is missed or a run of ours failed, and 0 if all are met, or there is
+nothing to judge: a peer's failure is a result, and what the deadline leaves is left to later.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -23,29 +29,41 @@ from benchmarks.integrations.kept import Checkout
 from benchmarks.links.accuracy import measure_line
 from benchmarks.links.cases import Run
 from benchmarks.links.failures import is_ours, standing
+from benchmarks.links.goals import Goal, goals_of
 from benchmarks.links.kept import MEASURED, RESULTS, latest, read
 from benchmarks.links.lines import parse_line
 from benchmarks.links.measuring import measure
+from benchmarks.links.numbers import Counts, current, numbers_of, show_numbers
 from benchmarks.links.peers import found
 from benchmarks.links.plans import RAW, Plan, What, crossed, large_plan, plan_of, small_plan
+from benchmarks.links.programs import run_program
 from benchmarks.links.reports import NO_RUN, Files, text_of, write
 from benchmarks.links.series import left_to_do, run_plan, seconds_left, tell
 from benchmarks.links.sites.command import run_sites
+from benchmarks.links.tables import rows_of
 from streamlink.config import parse_size
 
 SMALL_RESULTS = Path("results") / "links"
 
 
 class Command(StrEnum):
-    """What can be run: a plan of transfers, or the two-site job."""
+    """What can be run: a plan of transfers, the two-site job, a program; or the table of all."""
 
     links = "links"
     peers = "peers"
     sites = "sites"
+    probe = "probe"
+    bwlimit = "bwlimit"
+    traverse = "traverse"
+    finetune = "finetune"
+    shipped = "shipped"
+    numbers = "numbers"
 
 
 def main(
-    command: Annotated[Command, typer.Argument(help="links, peers, sites")] = Command.links,
+    command: Annotated[
+        Command, typer.Argument(help="A plan, the two-site job, a program, or numbers.")
+    ] = Command.links,
     small: Annotated[bool, typer.Option("--small", help="Every path once, in minutes.")] = False,
     report: Annotated[
         bool,
@@ -72,12 +90,20 @@ def main(
     """Measure what is left of a plan, and write JSON, table and page of all that is known."""
     seconds = inf if deadline is None else deadline - time.time()
     files = Files(output or (SMALL_RESULTS if small else RESULTS), command.value)
-    if command is Command.sites:
-        if peer or line or size or large:
-            raise typer.BadParameter("sites has lines and a model of its own; leave out --peer, "
-                                     "--line, --size and --large")  # fmt: skip
-        run_sites(files, small=small, report=report, plan=plan, runs=runs, since=since,
-                  seconds=seconds)  # fmt: skip
+    counts = None if report and since is None else current(since)
+    if command.value not in list(What):
+        if peer or line or size or large or (runs and command is not Command.sites):
+            raise typer.BadParameter(
+                f"{command} has lines and models of its own; leave out --peer, --line, --size, "
+                "--large and, but for sites, --runs"
+            )
+        if command is Command.sites:
+            run_sites(files, small=small, report=report, plan=plan, runs=runs, since=since,
+                      seconds=seconds)  # fmt: skip
+        elif command is Command.numbers:
+            _judge(show_numbers(files.folder, counts))
+        else:
+            run_program(files, small=small, report=report, plan=plan, since=since, seconds=seconds)
         return
     what = What(command.value)
     if large and what is not What.links:
@@ -96,7 +122,7 @@ def main(
     if report:
         is_part = bool(peer or line or size)
         kept = latest([run for run in known if not is_part or run.case in chosen.cases])
-        _report(files, [run for run in kept if since is None or here.counts(run)])
+        _report(files, [run for run in kept if since is None or here.counts(run)], counts)
     else:
         try:
             run_plan(chosen, files.raw, known, here, measure=partial(measure, tell=tell),
@@ -110,17 +136,24 @@ def main(
                  if run.case in (*chosen.cases, *also) and here.counts(run)]  # fmt: skip
         if len(shown) < len(known):
             tell(f"{len(known) - len(shown)} runs of something else are kept, too; see --since")
-        _report(files, shown)
+        _report(files, shown, counts)
 
 
-def _report(files: Files, shown: list[Run]) -> None:
+def _report(files: Files, shown: list[Run], counts: Counts | None) -> None:
     if not shown:
         raise typer.BadParameter(f"{files.raw} has no run of this; {NO_RUN}")
-    write(files, shown)
-    print(text_of(files, shown))
+    numbers = numbers_of(files.folder, counts)
+    write(files, shown, numbers)
+    print(text_of(files, shown, numbers))
     tell(f"written: {files.summary}, {files.table}, {files.page}")
     # A peer's failure is a result.
     if any(run.error and is_ours(run) for run in standing(shown)):
+        raise typer.Exit(1)
+    _judge(goals_of(What(files.name), rows_of(shown)))
+
+
+def _judge(goals: Iterable[Goal]) -> None:
+    if any(goal.is_met is False for goal in goals):
         raise typer.Exit(1)
 
 

@@ -1,4 +1,4 @@
-"""``make bench-links``: all its commands, one deadline, and the worst status of them."""
+"""``make bench-links`` and ``bench-peers``: their commands, one deadline, the worst status."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ with Path({folder!r}, "asked").open("a") as file:
 sys.exit(int(os.environ.get("STATUS_" + words[0] + "_large" * ("--large" in words), 0)))
 """
 
+COMMANDS = {
+    "bench-links": [["sites"], ["probe"], ["bwlimit"], ["traverse"], ["finetune"],
+                    ["links", "--large"], ["links"], ["numbers"]],
+    "bench-peers": [["shipped"], ["peers"], ["numbers"]],
+}  # fmt: skip
+
 pytestmark = [
     pytest.mark.processes(quick=True),
     pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine"),
@@ -35,7 +41,8 @@ def make(target: str, folder: Path, *words: str, **status: int) -> tuple[int, li
     program.parent.mkdir()
     program.write_text(PYTHON.format(python=sys.executable, folder=str(folder)))
     program.chmod(0o755)
-    (folder / ".bench").touch()  # it is up to date
+    for stamp in (".bench", ".links"):  # they are up to date
+        (folder / stamp).touch()
     (folder / ".created").touch()
     env = {**os.environ, **{f"STATUS_{name}": str(code) for name, code in status.items()}}
     command = ["make", "-s", target, f"VENV={folder}", *words]
@@ -50,26 +57,26 @@ def without_deadline(words: list[str]) -> list[str]:
     return words[:at] + words[at + 2 :]
 
 
-def test_a_command_that_fails_does_not_keep_the_others_from_running(tmp_path: Path) -> None:
-    status, asked = make("bench-links", tmp_path, sites=1)
+@pytest.mark.parametrize("target", list(COMMANDS))
+def test_a_command_that_fails_does_not_keep_the_others_from_running(
+    target: str, tmp_path: Path
+) -> None:
+    status, asked = make(target, tmp_path, sites=1, shipped=1)
     assert status != 0
-    assert [without_deadline(words) for words in asked] == [
-        ["sites"],
-        ["links", "--large"],
-        ["links"],
-    ]
+    assert [without_deadline(words) for words in asked] == COMMANDS[target]
 
 
-@pytest.mark.parametrize("failing", ["sites", "links_large", "links"])
+@pytest.mark.parametrize("failing", ["sites", "probe", "links_large", "links", "numbers"])
 def test_the_target_fails_whichever_of_its_commands_has_failed(
     failing: str, tmp_path: Path
 ) -> None:
     status, asked = make("bench-links", tmp_path, **{failing: 1})
-    assert (status != 0, len(asked)) == (True, 3)
+    assert (status != 0, len(asked)) == (True, len(COMMANDS["bench-links"]))
 
 
-def test_the_target_succeeds_where_all_its_commands_do(tmp_path: Path) -> None:
-    status, asked = make("bench-links", tmp_path, "SMALL=1")
+@pytest.mark.parametrize("target", list(COMMANDS))
+def test_the_target_succeeds_where_all_its_commands_do(target: str, tmp_path: Path) -> None:
+    status, asked = make(target, tmp_path, "SMALL=1")
     assert status == 0
     assert all("--small" in words for words in asked)
 
