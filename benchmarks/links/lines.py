@@ -9,7 +9,10 @@ from typing import Any, Literal
 __all__ = ["LOOPBACK", "Kind", "Line", "Passed", "Stalls", "Way", "parse_line"]
 
 Kind = Literal["loopback", "relay", "emulated", "shaped"]
-EXAMPLE = "100Mbit,50ms or up=20Mbit,down=100Mbit or 200KiB,jitter=5ms,stall=1s/10s or 1Gbit,tbf"
+EXAMPLE = (
+    "100Mbit,50ms or up=20Mbit,down=100Mbit,up-loss=0.1% or 200KiB,jitter=5ms,down-stall=1s/10s "
+    "or 1Gbit,tbf"
+)
 
 _RATES = {
     "bit": 1.0,
@@ -143,8 +146,10 @@ def parse_line(text: str) -> Line:
 
     Words are separated by commas: a rate (``100Mbit``: bits per second, ``200KiB``: bytes), or one
     for each direction (``up=20Mbit,down=100Mbit``; up is from the end that dials); the round trip
-    (``50ms``), ``loss=0.1%``, ``jitter=5ms``, ``stall=1s/10s`` (one second in ten). ``tbf``: the
-    kernel limits the rate, and not a process.
+    (``50ms``), ``loss=0.1%``, ``jitter=5ms``, ``stall=1s/10s`` (one second in ten). Each of these
+    may be written for one direction, which then has it instead: ``up-delay=40ms`` (one way),
+    ``up-loss=0.1%``, ``down-jitter=5ms``, ``down-stall=1s/10s``. ``tbf``: the kernel limits the
+    rate, and not a process.
 
     Raises:
         ValueError: a word is none of these.
@@ -157,14 +162,23 @@ def parse_line(text: str) -> Line:
         if name in found:
             raise ValueError(f"the line {text!r} has two of {name!r}; an example: {EXAMPLE}")
         found[name] = value
-    rate, is_shaped = found.pop("rate", None), found.pop("tbf", False)
-    rates = [found.pop(way, rate) for way in ("up", "down")]
-    up, down = (Way(rate=each, **found) for each in rates)
+    is_shaped = found.pop("tbf", False)
+    both = {name: value for name, value in found.items() if "-" not in name}
+    up, down = (Way(**both | _of_way(name, found)) for name in ("up", "down"))
     return Line(text, up, down, is_shaped=is_shaped)
 
 
+def _of_way(way: str, found: dict[str, Any]) -> dict[str, Any]:
+    """Return what was written for one direction alone."""
+    prefix = f"{way}-"
+    return {name.removeprefix(prefix): value for name, value in found.items()
+            if name.startswith(prefix)}  # fmt: skip
+
+
 def _word(word: str, text: str) -> tuple[str, Any]:
+    """Return the name of what a word sets, and its value; ``up-`` or ``down-``: of one way."""
     name, has_name, value = word.partition("=")
+    way, has_way, rest = name.partition("-")
     try:
         if word == "tbf":
             return "tbf", True
@@ -174,18 +188,27 @@ def _word(word: str, text: str) -> tuple[str, Any]:
             if (rate := _quantity(word.removesuffix("/s"), _RATES)) is not None:
                 return "rate", rate
         elif name in ("up", "down") and (rate := _quantity(value, _RATES)) is not None:
-            return name, rate
-        elif name == "loss" and value.endswith("%"):
-            return "loss", float(value[:-1]) / 100
-        elif name == "jitter" and (span := _quantity(value, _SPANS)) is not None:
-            return "jitter", span
-        elif name == "stall":
-            seconds, every = (_quantity(each, _SPANS) for each in value.split("/"))
-            if seconds is not None and every is not None:
-                return "stalls", Stalls(seconds, every)
+            return f"{name}-rate", rate
+        elif has_way and way in ("up", "down") and (found := _named(rest, value)) is not None:
+            return f"{way}-{found[0]}", found[1]
+        elif name != "delay" and (found := _named(name, value)) is not None:
+            return found
     except ValueError as error:
         raise ValueError(f"{word!r} in the line {text!r}: {error}; an example: {EXAMPLE}") from None
     raise ValueError(f"{word!r} in the line {text!r} is no part of a line; an example: {EXAMPLE}")
+
+
+def _named(name: str, value: str) -> tuple[str, Any] | None:
+    """Return the attribute of ``Way`` that a name stands for, and its value; None: it is none."""
+    if name == "loss" and value.endswith("%"):
+        return "loss", float(value[:-1]) / 100
+    if name in ("delay", "jitter") and (span := _quantity(value, _SPANS)) is not None:
+        return name, span
+    if name == "stall":
+        seconds, every = (_quantity(each, _SPANS) for each in value.split("/"))
+        if seconds is not None and every is not None:
+            return "stalls", Stalls(seconds, every)
+    return None
 
 
 def _quantity(text: str, units: dict[str, float]) -> float | None:

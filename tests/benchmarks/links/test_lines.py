@@ -22,7 +22,22 @@ def test_bits_and_bytes_are_told_apart(text: str, rate: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "fast", "10Mbit,10Mbit", "loss=2", "loss=100%", "stall=3s/2s", "0Mbit", "jitter=5"]
+    "text",
+    [
+        "",
+        "fast",
+        "10Mbit,10Mbit",
+        "loss=2",
+        "loss=100%",
+        "stall=3s/2s",
+        "0Mbit",
+        "jitter=5",
+        "up-fast=1ms",
+        "up-50ms",
+        "delay=5ms",
+        "up-loss=2",
+        "1Mbit,up-loss=1%,up-loss=2%",
+    ],
 )
 def test_what_is_no_line_is_refused_with_itself_and_an_example(text: str) -> None:
     with pytest.raises(ValueError, match=r"100Mbit,50ms|nothing would ever pass"):
@@ -55,6 +70,21 @@ def test_a_rate_may_be_written_for_each_direction() -> None:
     line = parse_line("up=20Mbit,down=100Mbit,30ms")
     assert line.ways == (Way(rate=20e6, delay=0.015), Way(rate=100e6, delay=0.015))
     assert parse_line("1Mbit,up=2Mbit").ways == (Way(rate=2e6), Way(rate=1e6))
+
+
+def test_all_else_may_be_written_for_each_direction_too() -> None:
+    up, down = "up=20Mbit,up-delay=30ms,up-loss=1%", "down=100Mbit,down-jitter=5ms,down-stall=1s/9s"
+    line = parse_line(f"{up},{down}")
+    assert line.up == Way(rate=20e6, delay=0.03, loss=0.01)
+    assert line.down == Way(rate=100e6, jitter=0.005, stalls=Stalls(1, 9))
+    assert (line.kind, line.round_trip) == ("emulated", 0.03)
+    assert Line.from_json(line.as_json()) == line
+
+
+def test_what_is_written_for_a_direction_replaces_what_is_written_for_both() -> None:
+    line = parse_line("10Mbit,40ms,jitter=2ms,up-jitter=8ms,down-delay=0ms")
+    assert line.up == Way(rate=10e6, delay=0.02, jitter=0.008)
+    assert line.down == Way(rate=10e6, delay=0.0, jitter=0.002)
 
 
 def test_directions_may_differ() -> None:
