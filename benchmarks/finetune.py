@@ -24,6 +24,7 @@ from typing import Any
 from benchmarks.parts import Facts, Parts, at_once
 from benchmarks.processes import Worker, WorkerFailed
 from benchmarks.stats import Result
+from benchmarks.tables import report_progress
 
 __all__ = [
     "AT_LEAST",
@@ -180,7 +181,10 @@ def measure(plan: Plan, learning_rate: float, is_auto: bool) -> Ran:
             client.tell("server", **line_there.expect("listening"))
             client.expect("joined")
         server.tell("go")
-        counts = [_counted(server, lines) for _ in range(plan.rounds)]
+        counts = []
+        for number in range(1, plan.rounds + 1):
+            counts.append(_counted(server, lines))
+            report_progress(f"  round {number} of {plan.rounds} is over")
         ran = server.expect("ran", timeout_seconds=TRAIN_SECONDS)
         for each in (server, *clients):
             each.finish()

@@ -27,7 +27,8 @@ class Parts(Protocol):
         Args:
             name: of the part; no other part of this program has it.
             seconds: about how long it takes.
-            measure: returns what it finds, as JSON.
+            measure: returns what it finds, as JSON; with ``is_unavailable`` set, if this machine
+                lacked something that a later run may have.
         """
 
 

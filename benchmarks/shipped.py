@@ -20,6 +20,7 @@ from benchmarks.jobs import Job, Site, run_job
 from benchmarks.models import Layout
 from benchmarks.parts import Facts, Parts, at_once
 from benchmarks.stats import Result
+from benchmarks.tables import report_progress
 
 __all__ = ["LEAST", "failures", "is_met", "ratios", "run"]
 
@@ -30,6 +31,7 @@ TURNS = 3
 ROUNDS = 2
 TURN_SECONDS = 300.0
 MOST_SECONDS = 600.0  # of a framework's run
+UNAVAILABLE = (NoEnvironment.__name__, BrokenEnvironment.__name__)
 OURS = "streamlink"
 
 
@@ -95,9 +97,11 @@ def _turn(layout: Layout, names: Sequence[str]) -> Facts:
     rounds: dict[str, list[float]] = {}
     failed: dict[str, str] = {}
     for name in names:
+        report_progress(f"  {name}")
         rounds[name], why = (_ours(layout), "") if name == OURS else _theirs(name, layout)
         failed |= {name: why} if why else {}
-    return {"rounds": rounds, "failed": failed}
+    lacking = any(why.startswith(UNAVAILABLE) for why in failed.values())
+    return {"rounds": rounds, "failed": failed, "is_unavailable": lacking}
 
 
 def _ours(layout: Layout) -> list[float]:

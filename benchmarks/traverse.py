@@ -8,7 +8,7 @@ same bytes over the same kind of line.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ from benchmarks.lines import Line, plain_seconds
 from benchmarks.models import Layout
 from benchmarks.parts import Facts, Parts, at_once
 from benchmarks.stats import Result, summarize
+from benchmarks.tables import report_progress
 from benchmarks.worker import Port
 
 __all__ = ["AT_MOST", "LINES", "is_met", "run", "where_of", "whole_client"]
@@ -105,12 +106,18 @@ def _measure(
 def _pair(plan: Plan, line: Line) -> Facts:
     """Measure a plain traverse, and then a job of each kind: the line is the same for all."""
     plain = plain_seconds(plan.layout.nbytes, line)
-    jobs = {
-        "duplex": _once(plan, line, DUPLEX_BYTES),
-        "in turn": _once(plan, line, 0),
-        "streaming": _streaming(plan, line),
+    report_progress(f"  a plain socket: {plain:.2f} s")
+    kinds: dict[str, Callable[[], Ran]] = {
+        "duplex": lambda: _once(plan, line, DUPLEX_BYTES),
+        "in turn": lambda: _once(plan, line, 0),
+        "streaming": lambda: _streaming(plan, line),
     }
-    return {"plain_seconds": plain, "jobs": {name: ran.as_json() for name, ran in jobs.items()}}
+    jobs: Facts = {}
+    for name, run_once in kinds.items():
+        ran = run_once()
+        jobs[name] = ran.as_json()
+        report_progress(f"  {name}: {ran.seconds:.2f} s")
+    return {"plain_seconds": plain, "jobs": jobs}
 
 
 def _once(plan: Plan, line: Line, duplex_bytes: int) -> Ran:

@@ -87,6 +87,11 @@ class Part:
         """The kind of machine that it was measured on."""
         return kind_of(self.machine)
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether it need not be measured again: it did not fail, and lacked nothing."""
+        return not self.error and not self.facts.get("is_unavailable")
+
     def as_json(self) -> dict[str, Any]:
         """Return everything as a JSON object."""
         return asdict(self)
@@ -138,7 +143,7 @@ class KeptParts:
         self._path, self._is_small, self._stop_at, self._clock = path, is_small, stop_at, clock
         self.known = [each for each in read_parts(path) if each.is_small is is_small
                       and each.where == here.where and here.counts(each)]  # fmt: skip
-        self._kept = {each.case: each for each in self.known if not each.error}
+        self._kept = {each.case: each for each in self.known if each.is_kept}
 
     def __call__(self, name: str, seconds: float, measure: Callable[[], Facts]) -> Facts:
         """Return what is kept of a part, or measure it.

@@ -92,6 +92,16 @@ def test_parts_of_another_machine_or_program_do_not_count(here: Here, tmp_path: 
 
 
 @ASKS_GIT
+def test_a_part_that_lacked_something_is_a_result_and_is_measured_again(tmp_path: Path) -> None:
+    lacking = {"is_unavailable": True}
+    first = parts_of(tmp_path / "parts.jsonl")
+    assert first("a", 1.0, lambda: lacking) == first("a", 1.0, dict) == lacking
+    again = parts_of(tmp_path / "parts.jsonl")
+    assert again("a", 1.0, lambda: {"found": "a"}) == {"found": "a"}
+    assert parts_of(tmp_path / "parts.jsonl")("a", 1.0, dict) == {"found": "a"}
+
+
+@ASKS_GIT
 def test_what_was_only_tried_is_not_taken_for_a_measurement(tmp_path: Path) -> None:
     Program().run(True, KeptParts(tmp_path / "parts.jsonl", Here(), is_small=True))
     again = Program()
