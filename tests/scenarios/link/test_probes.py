@@ -16,7 +16,7 @@ from tests.support.relay import Relay
 
 RATE = 500_000
 NBYTES = 300_000
-BURST = 0.1  # seconds: what may move at once when a limit begins
+BURST = 0.2  # seconds: twice what may move at once when a limit begins
 CARRIERS = [("auto", "tcp"), ("none", "grpc")]
 
 
