@@ -167,10 +167,17 @@ class ProcessBandwidth:
             self._users.append(user)
 
     def exit(self, user: BandwidthUse) -> bool:
-        """Count a user no more; returns whether any is left."""
+        """Count a user no more; returns whether any is left.
+
+        What nobody asks for any more ends, unless the operator has set it.
+        """
         with self._changing:
             if user in self._users:
                 self._users.remove(user)
+            is_asked_for = any(each.bwlimit for each in self._users)
+            if self._users and not is_asked_for and self._facts.bwlimit == self._configured != "":
+                self._change("", self._users)
+                self._configured = ""
             return bool(self._users)
 
     def change(self, text: str) -> None:

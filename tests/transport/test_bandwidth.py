@@ -211,20 +211,25 @@ def test_all_servers_and_clients_of_a_process_share_one_limit(
         assert one.facts.bwlimit == "5M"
 
 
-def test_what_one_that_has_closed_asked_for_is_no_reason_to_refuse_another(
+def test_a_limit_ends_with_the_last_that_asked_for_it(
     one: OneBandwidth, clock: VirtualClock, bandwidth: OneBandwidth
 ) -> None:
-    one.open(limited("10M"), clock).close()
-    assert one.facts.bwlimit == "10M", "until somebody sets another one"
+    first, second = one.open(limited("10M"), clock), one.open(limited("10M"), clock)
+    first.close()
+    assert one.facts.bwlimit == "10M"
+    second.close()
+    assert one.facts.bwlimit == ""
     with closing(one.open(limited("5M"), clock)):
         assert one.facts.bwlimit == "5M"
 
 
-def test_one_that_comes_back_does_not_undo_what_the_operator_has_set(
+def test_what_the_operator_has_set_stays_whoever_closes_or_comes_back(
     one: OneBandwidth, clock: VirtualClock, bandwidth: OneBandwidth
 ) -> None:
-    one.open(limited("10M"), clock).close()
+    limited_one = one.open(limited("10M"), clock)
     one.change("2M")
+    limited_one.close()
+    assert one.facts.bwlimit == "2M"
     with closing(one.open(limited("10M"), clock)):
         assert one.facts.bwlimit == "2M"
 
