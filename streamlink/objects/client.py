@@ -12,19 +12,19 @@ from streamlink.cancel import CancelToken
 from streamlink.clock import Clock, running_time
 from streamlink.closing import Closing
 from streamlink.config import LinkConfig
-from streamlink.errors import RequestRefused
+from streamlink.errors import ObjectError, RequestRefused
 from streamlink.extent import Extent
 from streamlink.link import Answer, ClientLink, OnTransfer, Receipt, receive_model, send_model
 from streamlink.model.interfaces import HasIdentity, ModelSource, watch
 from streamlink.objects.attempts import Attempts
-from streamlink.objects.endings import Ending, Endings
+from streamlink.objects.endings import Drop, Ending, Endings
 from streamlink.objects.lazy import LazySource
 from streamlink.objects.lines import Lines
 from streamlink.objects.opened import OpenObject
 from streamlink.objects.readers import Readers, checked_readers
 from streamlink.objects.reference import Reference
 from streamlink.objects.targets import Place
-from streamlink.objects.wire import GET, PUT, READ, REFERENCE, Caller, Terms, error_of
+from streamlink.objects.wire import DROP, GET, PUT, READ, REFERENCE, Caller, Terms, error_of
 from streamlink.stores.coercion import SourceLike, TargetLike, as_source, as_target
 
 __all__ = ["ObjectClient", "ObjectProgress"]
@@ -247,7 +247,8 @@ class ObjectClient(Closing):
 
         After a lost connection it goes on where it stopped. Where the session was lost as well,
         that needs a server with a spool; where this process was started again, also a model with an
-        identity, such as files.
+        identity, such as files. What has arrived of such a model stays at the server when this call
+        fails; of any other it is released.
 
         Args:
             model: a source, a store, a path, a dict of arrays or tensors, or a torch module. Nobody
@@ -273,17 +274,32 @@ class ObjectClient(Closing):
         try:
             terms = Terms(source.spec.nbytes, checked_readers(readers), reads, ttl)
             attempts = self._attempts("the object that is put", timeout, cancel)
-            return attempts.make(self._putting(source, terms, attempts, progress))
+            return self._put(source, terms, attempts, progress)
         finally:
             if source is not model:
                 source.close()
 
+    def drop(self, reference: Reference | str) -> None:
+        """Release an object that this client has put; transfers that run may finish.
+
+        Harmless where it is gone already. A server that does not answer within 2 s hears of it
+        later, while this client is open.
+
+        Raises:
+            UnknownObject: the reference is of an earlier start of the server.
+            ObjectRefused: another client has put it, or the server itself; or it is forged.
+            InvalidReference: the text is not a reference.
+        """
+        try:
+            self._endings.ask(Drop((("ref", str(as_reference(reference))),)))
+        except RequestRefused as refused:
+            raise error_of(refused, DROP) from refused
+
     # --- small parts ------------------------------------------------------------------------
 
-    def _putting(
+    def _put(
         self, source: ModelSource, terms: Terms, attempts: Attempts, progress: ObjectProgress
-    ) -> Callable[[], Reference]:
-        """Return what makes one attempt to put ``source``."""
+    ) -> Reference:
         caller = Caller(self._id, secrets.token_hex(8))
         # One check for all attempts, since the server may keep bytes of the first.
         check = watch(source)
@@ -303,7 +319,13 @@ class ObjectClient(Closing):
             with self._ask(REFERENCE, who, attempts) as answer:
                 return Reference.parse(answer.metadata.get("ref", ""))
 
-        return attempt
+        try:
+            return attempts.make(attempt)
+        except BaseException as error:
+            # Nobody can continue what has no identity. A limit was exceeded before anything came.
+            if not known and not isinstance(error, ObjectError):
+                self._endings.tell(Drop(tuple(who.items())))
+            raise
 
     def _attempts(self, what: str, timeout: float | None, cancel: CancelToken | None) -> Attempts:
         return Attempts(

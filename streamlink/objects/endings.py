@@ -1,7 +1,8 @@
-"""``Endings``: tells the server which reads of a client have ended, until the server knows.
+"""``Endings``: tells the server which reads and puts of a client are over, until the server knows.
 
-A read that the server does not know to have ended keeps its object. So what cannot be told at once,
-such as while the connection is cut, is told later, over the next session if need be.
+A read that the server does not know to have ended keeps its object, and so does a put that nobody
+wants any more. What cannot be told at once, such as while the connection is cut, is told later,
+over the next session if need be.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from streamlink.clock import Clock
 from streamlink.errors import RequestRefused, ServerBusy, StreamlinkError
 from streamlink.link import ClientLink
 from streamlink.objects.reference import Reference
-from streamlink.objects.wire import CLOSE, Caller
+from streamlink.objects.wire import CLOSE, DROP, Caller
 
-__all__ = ["Ending", "Endings"]
+__all__ = ["Drop", "Ending", "Endings"]
 
 _SOON_SECONDS = 2.0  # what the end of a read, or of the client, waits for the server
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 10.0
 _MOST_ENDED = 16  # reads of ``note`` that ``close`` tells the server (count)
-_MOST_UNTOLD = 1000  # reads that are told later (count): as many as the server lets one client open
+_MOST_UNTOLD = 1000  # what is told later (count): as many reads as the server lets one client open
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Ending:
     caller: Caller
     is_complete: bool
     """Whether it is used up."""
+    topic = CLOSE
 
     def facts(self) -> dict[str, str]:
         """Return the facts of a request."""
@@ -41,8 +43,21 @@ class Ending:
         return {"ref": str(self.reference), **self.caller.facts(), "complete": complete}
 
 
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """What the client has put, whole or in part, and wants released."""
+
+    what: tuple[tuple[str, str], ...]
+    """Facts that name it: its reference, or the call that has put it."""
+    topic = DROP
+
+    def facts(self) -> dict[str, str]:
+        """Return the facts of a request."""
+        return dict(self.what)
+
+
 class Endings:
-    """The reads of one client that have ended. Any thread may use it.
+    """What of one client is over. Any thread may use it.
 
     Args:
         link: to the server.
@@ -54,7 +69,7 @@ class Endings:
         self._link, self._clock, self._cancel = link, clock, cancel
         self._lock = threading.Lock()
         self._ended: deque[tuple[Ending, float]] = deque(maxlen=_MOST_ENDED)
-        self._untold: deque[Ending] = deque(maxlen=_MOST_UNTOLD)
+        self._untold: deque[Ending | Drop] = deque(maxlen=_MOST_UNTOLD)
         self._is_telling = False
         self._closing = CancelToken()
 
@@ -62,9 +77,18 @@ class Endings:
         """Note a read that the server knows to have ended, but for its very last step."""
         self._ended.append((ending, self._clock()))
 
-    def tell(self, ending: Ending) -> None:
-        """Tell the server that a read has ended; what takes longer than 2 s is done later."""
-        if not self._is_told(ending, _SOON_SECONDS):
+    def tell(self, ending: Ending | Drop) -> None:
+        """Tell the server that it is over; what takes longer than 2 s is done later."""
+        with suppress(RequestRefused):
+            self.ask(ending)
+
+    def ask(self, ending: Ending | Drop) -> None:
+        """Do the same, and raise what the server answers.
+
+        Raises:
+            RequestRefused: the server has nothing of that kind, or refuses.
+        """
+        if not self._is_answered(ending, _SOON_SECONDS):
             self._tell_later(ending)
 
     def close(self) -> None:
@@ -83,22 +107,31 @@ class Endings:
     # --- small parts --------------------------------------------------------------------------
 
     def _is_told(
-        self, ending: Ending, seconds: float | None, cancel: CancelToken | None = None
+        self, ending: Ending | Drop, seconds: float | None, cancel: CancelToken | None = None
     ) -> bool:
-        """Ask the server to end the read; False: another attempt may succeed."""
+        """Ask the server to end it; False: another attempt may succeed."""
         try:
-            self._link.ask(CLOSE, metadata=ending.facts(), timeout=seconds, cancel=cancel).close()
+            return self._is_answered(ending, seconds, cancel)
+        except RequestRefused:
+            return True  # the server was started again, or has no objects any more
+
+    def _is_answered(
+        self, ending: Ending | Drop, seconds: float | None, cancel: CancelToken | None = None
+    ) -> bool:
+        facts = ending.facts()
+        try:
+            self._link.ask(ending.topic, metadata=facts, timeout=seconds, cancel=cancel).close()
         except ServerBusy:
             return False
         except RequestRefused:
-            pass  # the server was started again, or has no objects any more
+            raise
         except RuntimeError:
             pass  # this client has never been connected
         except StreamlinkError:
             return self._cancel.is_cancelled or self._link.wait(0)
         return True
 
-    def _tell_later(self, ending: Ending) -> None:
+    def _tell_later(self, ending: Ending | Drop) -> None:
         with self._lock:
             self._untold.append(ending)
             if not self._is_telling:
@@ -117,7 +150,7 @@ class Endings:
                 self._closing.pause(pause, self._clock)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
-    def _next_untold(self) -> Ending | None:
+    def _next_untold(self) -> Ending | Drop | None:
         with self._lock:
             self._is_telling = bool(self._untold) and not self._closing.is_cancelled
             return self._untold[0] if self._is_telling else None

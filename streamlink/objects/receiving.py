@@ -68,7 +68,7 @@ class Receiving:
                 lambda model: self._sink(upload, model.spec),
                 lambda spec_digest: self._resumed(upload, spec_digest),
             )
-            self._fill(upload, incoming.spec, receipt)
+            self._fill(upload, incoming.spec, receipt, asked.peer_name)
             is_filled = True
         finally:
             self._end(upload, is_filled=is_filled)
@@ -87,6 +87,20 @@ class Receiving:
         if reference is None:
             raise UnknownObject("what was put is not whole here; put it again")
         asked.reply(metadata={"ref": str(reference)})
+
+    def drop(self, asked: ClientRequest, facts: Facts) -> None:
+        """Release what a client has put, or what has arrived of it."""
+        if facts.is_of_reference:
+            reference = facts.reference
+            with self._holding.on_shelf() as shelf:
+                shelf.drop(reference, by=asked.peer_name)
+        else:
+            with self._changed:
+                caller, identity = facts.caller, facts.word("identity")
+                key = self._uploads.key_of(asked.peer_name, identity, caller)
+            self._stop(key)
+            self._drop_upload(key)
+        asked.reply()
 
     # --- for the server -----------------------------------------------------------------------
 
@@ -178,6 +192,17 @@ class Receiving:
         with self._changed:
             self._changed.wait_for(lambda: not self._is_running(key), _SOON_SECONDS)
 
+    def _drop_upload(self, key: tuple[str, ...]) -> None:
+        with self._holding.on_shelf() as shelf:
+            upload = self._uploads.find(key)
+            if upload is not None and upload.reference is not None:
+                shelf.drop(upload.reference)
+            if upload is None or not upload.is_cut:
+                return
+            self._uploads.remove(upload)
+            shelf.cancel(upload.slot)
+        self._remove(upload)
+
     def _is_running(self, key: tuple[str, ...]) -> bool:
         upload = self._uploads.find(key)
         return upload is not None and upload.is_running
@@ -226,7 +251,7 @@ class Receiving:
 
         return KeptSink(sink, keep)
 
-    def _fill(self, upload: Upload, spec: ModelSpec, receipt: Receipt) -> None:
+    def _fill(self, upload: Upload, spec: ModelSpec, receipt: Receipt, owner: str) -> None:
         content = Content(
             spec,
             upload.store.open,
@@ -244,6 +269,7 @@ class Receiving:
                 readers=terms.readers,
                 reads=terms.reads,
                 ttl=terms.ttl,
+                owner=owner,
             )
 
     def _end(self, upload: Upload, *, is_filled: bool) -> None:

@@ -29,7 +29,7 @@ from streamlink.objects.reference import Reference
 from streamlink.objects.sending import Sending
 from streamlink.objects.shelf import Holder, Lease
 from streamlink.objects.spool import Spool
-from streamlink.objects.wire import CLOSE, GET, PUT, READ, REFERENCE, Facts, kind_of
+from streamlink.objects.wire import CLOSE, DROP, GET, PUT, READ, REFERENCE, Facts, kind_of
 from streamlink.stores.coercion import SourceLike, TargetLike, as_sink, as_source
 
 __all__ = ["ObjectServer"]
@@ -96,6 +96,7 @@ class ObjectServer(Closing):
             (CLOSE, self._sending.close_read, "reply"),
             (PUT, self._receiving.put, "receive"),
             (REFERENCE, self._receiving.reference, "reply"),
+            (DROP, self._receiving.drop, "reply"),
         )
         self._topics: list[Registration] = []
         try:

@@ -68,6 +68,8 @@ class _Held(Generic[T]):
     content: T
     expires: float
     reads_left: int | None
+    owner: str = ""
+    """The client that has put it; empty: the server itself."""
     leases: set[Lease[T]] = field(default_factory=set)
     active: int = 0
     gone: ObjectError | None = None
@@ -214,8 +216,11 @@ class Shelf(Generic[T]):
         readers: Readers,
         reads: int | None,
         ttl: float | None,
+        owner: str = "",
     ) -> Reference:
         """Put ``content`` in its place, and return the reference to it; its time begins now.
+
+        ``owner`` is the client that may drop it.
 
         Raises:
             ValueError: the readers, the reads or the time to live make no sense.
@@ -234,7 +239,7 @@ class Shelf(Generic[T]):
             readers=readers,
         )
         self.cancel(slot)
-        self._held[slot.id] = _Held(reference, content, self._clock() + seconds, reads)
+        self._held[slot.id] = _Held(reference, content, self._clock() + seconds, reads, owner)
         return reference
 
     # --- reading ----------------------------------------------------------------------------
@@ -317,15 +322,21 @@ class Shelf(Generic[T]):
 
     # --- releasing --------------------------------------------------------------------------
 
-    def drop(self, reference: Reference) -> None:
+    def drop(self, reference: Reference, by: str = "") -> None:
         """Release an object; transfers that run may finish. Harmless where it is gone already.
+
+        Args:
+            reference: to the object.
+            by: the client that asks for it; empty: the server itself, which may drop any.
 
         Raises:
             UnknownObject: the reference is of an earlier start of the server.
-            ObjectRefused: it is forged.
+            ObjectRefused: it is forged, or ``by`` has not put the object.
         """
         self._sealer.check(reference)
         if (held := self._held.get(reference.id)) is not None:
+            if by and by != held.owner:
+                raise ObjectRefused(f"{_what(reference)} was not put by {by!r}, so it stays")
             self._end(held, UnknownObject(f"{_what(reference)} was dropped at the server"))
 
     def expire(self) -> None:

@@ -1,8 +1,9 @@
 """What the two ends ask each other: topics, and the facts in a request, which are hostile text.
 
 A client asks, always, over its session: for a whole object (``GET``), for a range of one
-(``READ``), to end its reads (``CLOSE``), to put one (``PUT``), and for the reference to what it has
-put (``REFERENCE``). Models travel on the streams that the answers offer.
+(``READ``), to end its reads (``CLOSE``), to put one (``PUT``), for the reference to what it has
+put (``REFERENCE``), and to release that (``DROP``). Models travel on the streams that the answers
+offer.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from streamlink.objects.reference import Reference
 
 __all__ = [
     "CLOSE",
+    "DROP",
     "GET",
     "PUT",
     "READ",
@@ -38,7 +40,7 @@ __all__ = [
 ]
 
 GET, READ, CLOSE = "object.get", "object.read", "object.close"
-PUT, REFERENCE = "object.put", "object.reference"
+PUT, REFERENCE, DROP = "object.put", "object.reference", "object.drop"
 
 KIND = "kind"
 """Fact of a refusal: which error it is."""
@@ -93,6 +95,11 @@ class Facts:
 
     def __init__(self, metadata: Mapping[str, str]) -> None:
         self._metadata = metadata
+
+    @property
+    def is_of_reference(self) -> bool:
+        """Whether what is dropped is named by its reference, and not by the call that puts it."""
+        return "ref" in self._metadata
 
     @property
     def reference(self) -> Reference:

@@ -238,6 +238,53 @@ def test_a_dropped_upload_leaves_nothing_behind(taking: Exchange, tmp_path: Path
     assert not folders(tmp_path)
 
 
+def test_a_client_drops_what_it_has_put_and_may_do_it_twice(
+    taking: Exchange, tmp_path: Path
+) -> None:
+    client = taking.client()
+    reference = client.put(some_arrays())
+    client.drop(reference)
+    client.drop(str(reference))
+    assert len(taking.server) == 0
+    assert not folders(tmp_path)
+
+
+def test_a_client_drops_nothing_that_others_have_put(taking: Exchange) -> None:
+    arrays, client = some_arrays(), taking.client("site-1")
+    others = taking.client("site-2").put(arrays, readers=None), taking.server.put(arrays)
+    for reference in others:
+        with pytest.raises(ObjectRefused, match="was not put by 'site-1'"):
+            client.drop(reference)
+    assert len(taking.server) == 2
+
+
+def test_a_server_reads_on_in_what_its_client_has_dropped(taking: Exchange) -> None:
+    arrays, client = some_arrays(), taking.client()
+    reference = client.put(arrays, readers=())
+    with taking.server.open(reference) as source:
+        client.drop(reference)
+        assert_same({name: source[name] for name in source}, arrays)
+    assert len(taking.server) == 0
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_what_has_arrived_of_a_put_that_was_cancelled_stays_where_it_can_go_on(
+    taking: Exchange, tmp_path: Path, is_kept: bool
+) -> None:
+    copy_model(some_arrays(), tmp_path / "files")
+    model = tmp_path / "files" if is_kept else some_arrays()
+    token = CancelToken()
+
+    def stop(phase: str, done: int, total: int) -> None:
+        if done > total // 2:
+            token.cancel("that is enough")
+
+    with pytest.raises(Cancelled):
+        taking.client().put(model, cancel=token, progress=stop)
+    goes_on = is_kept and (tmp_path / "spool").exists()
+    until(lambda: len(taking.server) == goes_on)
+
+
 def test_a_put_that_is_too_much_is_refused_before_it_is_sent(tmp_path: Path) -> None:
     limits = ObjectLimits(max_objects=2, max_bytes=200, max_memory_bytes=100, max_ttl=60.0, ttl=9.0)
     many = {"w": np.zeros(101, np.uint8)}
@@ -308,12 +355,13 @@ def test_a_disk_that_refuses_to_remove_fails_no_other_put_and_is_asked_again(
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
+    copy_model(pattern_model(ODD), model := tmp_path / "model")
     clock = VirtualClock()
     with clock.running(), Exchange(spool=tmp_path / "spool", clock=clock) as exchange:
         cancel = CancelToken()
         with pytest.raises(Cancelled):
             exchange.client().put(
-                pattern_model(ODD), ttl=50.0, cancel=cancel, progress=lambda *_: cancel.cancel()
+                model, ttl=50.0, cancel=cancel, progress=lambda *_: cancel.cancel()
             )
         # Any thread of the server may be the one that finds the expiry, so the disk refuses all.
         with monkeypatch.context() as patch:

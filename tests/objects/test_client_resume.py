@@ -214,6 +214,17 @@ def test_what_is_whole_is_not_sent_again_by_a_client_that_never_got_its_referenc
     line.exchange.server.drop(reference)
 
 
+def test_a_server_that_cannot_be_reached_hears_later_what_is_dropped(line: Line) -> None:
+    client = line.client()
+    reference = client.put(pattern_model(SPEC))
+    line.relay.refuse()
+    line.relay.reset()
+    client.drop(reference)
+    assert len(line.exchange.server) == 1
+    line.relay.allow()
+    until(lambda: not len(line.exchange.server))
+
+
 def test_a_server_that_was_started_again_does_not_know_its_references(line: Line) -> None:
     reference = line.exchange.server.put(pattern_model(SPEC))
     with Exchange("127.0.0.1:0", config=CONFIG) as restarted:

@@ -12,7 +12,7 @@ import pytest
 from streamlink.errors import RequestRefused, StreamAborted
 from streamlink.extent import Extent
 from streamlink.link import ClientLink, send_model
-from streamlink.objects.wire import CLOSE, GET, PUT, READ, REFERENCE, Caller, Terms
+from streamlink.objects.wire import CLOSE, DROP, GET, PUT, READ, REFERENCE, Caller, Terms
 from streamlink.stores import ArrayModel, MemoryStore
 from tests.support.objects import Exchange, some_arrays
 from tests.support.peers import SMALL, assert_same, until
@@ -57,7 +57,7 @@ def test_garbage_is_refused_whatever_it_is(
     texts = ["", "0", "-1", "9" * 19, "9" * 30, "nan", "\x00", "[", "null", "é" * 300, "A" * 8000]
     for _ in range(150):
         facts = {name: dice.choice(texts) for name in fine if dice.random() < 0.8}
-        for topic in (GET, READ, CLOSE, REFERENCE, PUT):
+        for topic in (GET, READ, CLOSE, REFERENCE, PUT, DROP):
             with suppress(RequestRefused):
                 hostile.link.ask(topic, metadata=facts).close()
     assert not [each for each in caplog.records if each.levelname == "ERROR"]
@@ -110,7 +110,7 @@ def test_room_that_is_asked_for_and_never_used_is_given_back(tmp_path: Path) -> 
             answer.close()
 
 
-def test_what_one_client_puts_no_other_claims(hostile: Hostile) -> None:
+def test_what_one_client_puts_no_other_claims_or_drops(hostile: Hostile) -> None:
     model = ArrayModel(some_arrays())
     facts = {**WHO, **Terms(model.spec.nbytes, (), None, None).facts()}
     with hostile.link.ask(PUT, metadata=facts) as answer:
@@ -118,6 +118,7 @@ def test_what_one_client_puts_no_other_claims(hostile: Hostile) -> None:
     with ClientLink(hostile.exchange.server.address, name="other", config=SMALL) as other:
         with pytest.raises(RequestRefused, match="put it again"):
             other.ask(REFERENCE, metadata=WHO)
+        other.ask(DROP, metadata=WHO).close()
     with hostile.link.ask(REFERENCE, metadata=WHO) as answer:
         hostile.exchange.server.drop(answer.metadata["ref"])
 

@@ -38,10 +38,18 @@ class Store:
         readers: tuple[str, ...] | None = None,
         reads: int | None = None,
         ttl: float | None = None,
+        owner: str = "",
     ) -> Reference:
         slot = self.shelf.reserve(nbytes)
         return self.shelf.fill(
-            slot, what, digest="", spec_digest=SPEC, readers=readers, reads=reads, ttl=ttl
+            slot,
+            what,
+            digest="",
+            spec_digest=SPEC,
+            readers=readers,
+            reads=reads,
+            ttl=ttl,
+            owner=owner,
         )
 
     def read(self, reference: Reference, name: str = "site-1", *, is_complete: bool = True) -> str:
@@ -158,6 +166,16 @@ def test_a_dropped_object_is_unknown_and_dropping_it_again_does_nothing() -> Non
     assert store.shelf.take_released() == ["model"]
     with pytest.raises(UnknownObject, match="was dropped"):
         store.read(reference)
+
+
+def test_only_the_server_and_the_client_that_put_an_object_may_drop_it() -> None:
+    store = Store()
+    mine, another = store.put(owner="site-1"), store.put(owner="site-1")
+    with pytest.raises(ObjectRefused, match="was not put by 'site-2'"):
+        store.shelf.drop(mine, by="site-2")
+    store.shelf.drop(mine, by="site-1")
+    store.shelf.drop(another)
+    assert store.shelf.take_released() == ["model", "model"]
 
 
 def test_the_reason_is_known_from_the_reference_when_it_is_no_longer_remembered() -> None:
