@@ -24,7 +24,7 @@ from streamlink.errors import (
 )
 from streamlink.objects import ObjectClient, ObjectServer
 
-__all__ = ["ON_DISK", "SOME_CLIENTS", "dialled", "listening", "started", "within"]
+__all__ = ["ON_DISK", "SOME_CLIENTS", "checked_ports", "dialled", "listening", "started", "within"]
 
 logger = logging.getLogger("streamlink.integrations")
 
@@ -35,6 +35,7 @@ SOME_CLIENTS = 64
 """How many clients may connect at once where nobody knows how many there will be (count). File
 descriptors are reserved for each: 64 fit a limit of 1,024, and leave enough of 4,096 for others."""
 
+_MOST_PORT = 65535
 _ADDRESS = re.compile(r"(.+?)(?::([0-9]+)(?:-([0-9]+))?)?")  # HOST, HOST:PORT, HOST:FIRST-LAST
 
 
@@ -184,6 +185,21 @@ def started(client: ObjectClient, unset: str = "") -> ObjectClient:
             f"{error}; {unset} is not set here, so this machine was dialled: if the server is on "
             "another one, set it to HOST:FIRST-LAST, the server's host and its range of ports"
         ) from error
+
+
+def checked_ports(ports: str) -> str:
+    """Return ``ports`` if they can stand behind the host of an address.
+
+    Raises:
+        ValueError: they are neither a port nor a range.
+    """
+    host, first, last = _parts(f"host:{ports}")
+    if host != "host" or not first <= last <= _MOST_PORT or (first == 0 != last):
+        raise ValueError(
+            f"{ports!r} is no range of ports; write it as 8443-8452, as 8443 for one port alone, "
+            "or as 0 for any"
+        )
+    return ports
 
 
 def _parts(address: str) -> tuple[str, int, int]:

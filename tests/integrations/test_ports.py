@@ -14,7 +14,7 @@ import pytest
 
 from streamlink import LinkConfig
 from streamlink.errors import AddressInUse, ConnectFailed, SecurityError
-from streamlink.integrations.ports import dialled, listening, started, within
+from streamlink.integrations.ports import checked_ports, dialled, listening, started, within
 from streamlink.objects import ObjectClient, ObjectServer
 
 
@@ -244,3 +244,14 @@ def taken(port: int) -> Iterator[None]:
     """Let somebody else have a port."""
     with socket.create_server(("127.0.0.1", port)):
         yield
+
+
+@pytest.mark.parametrize("ports", ["0", "8443", "8443-8443", "8443-8452"])
+def test_a_port_and_a_range_can_be_set(ports: str) -> None:
+    assert checked_ports(ports) == ports
+
+
+@pytest.mark.parametrize("ports", ["", "84a3-8452", "8452-8443", "8443-", "0-9", "1-65536", "a:1"])
+def test_what_is_no_range_is_refused_by_what_can_be_written(ports: str) -> None:
+    with pytest.raises(ValueError, match="write it as 8443-8452"):
+        checked_ports(ports)
