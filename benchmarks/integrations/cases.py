@@ -30,10 +30,14 @@ settings alone bring: ``gc.freeze()`` for APPFL."""
 FAILURES = ("cut", "killed", "stopped", "unfetched", "restarted")
 """What each framework has in both lines."""
 ALL_KILLED, NOT_FINITE, STAYS_CUT = "all killed", "not finite", "stays cut"
-MORE_FAILURES = {"nvflare": ("cut off",), "appfl": (ALL_KILLED, NOT_FINITE, STAYS_CUT)}
+MORE_FAILURES = {
+    "nvflare": ("cut off", "unreachable", "wrong setting"),
+    "appfl": (ALL_KILLED, NOT_FINITE, STAYS_CUT),
+}
 """Those of one framework alone, by its name. "cut" is a short one, after which a transfer resumes;
 "cut off" and "stays cut" last until the client has given up. In Flower's cases a line that is cut
-stays so for a round.
+stays so for a round. "unreachable": no client can connect; "wrong setting": one has a setting that
+cannot be used.
 """
 Ended = Literal["done", "failed", "out of memory", "timeout"]
 

@@ -24,6 +24,12 @@ from benchmarks.integrations.running import CaseFailed, Running
 APP = "benchmarks.integrations.nvflare_app.job"
 DEAD_SECONDS = 20.0
 GIVE_UP_SECONDS = "5"  # of a site that is cut off: to reconnect, and then to join again
+SITE_SETTINGS = {
+    ("unreachable", 1): {"NVFLARE_STREAMLINK_PORTS": "1-2"},  # the server listens elsewhere
+    ("unreachable", 2): {"NVFLARE_STREAMLINK_SERVER": "127.0.0.9"},  # nobody answers there
+    ("wrong setting", 2): {"NVFLARE_STREAMLINK_RECONNECT_TIMEOUT": "soon"},
+}
+"""What sites have in their environment, by the failure and the number of the site."""
 Env = dict[str, str]
 
 
@@ -73,7 +79,12 @@ def _run_poc(running: Running) -> None:
         _plan_cuts(running, lines)
     server = _start(running, "server", kits / "server", env)
     sites = [
-        _start(running, f"site-{number}", kits / f"site-{number}", env)
+        _start(
+            running,
+            f"site-{number}",
+            kits / f"site-{number}",
+            env | SITE_SETTINGS.get((running.case.failure or "", number), {}),
+        )
         for number in range(1, running.case.clients + 1)
     ]
     if running.case.failure:
@@ -84,6 +95,7 @@ def _run_poc(running: Running) -> None:
         _submit(running, (server, *sites), env)
     if lines is not None:
         _expect_cuts(running, lines)
+    _expect_warnings(running)
     for process in (server, *sites):
         process.terminate()
     for process in (server, *sites):
@@ -103,7 +115,8 @@ def _submit(running: Running, parents: tuple[subprocess.Popen[bytes], ...], env:
     running.finish(running.start("setup", words, env=env), seconds=3600)
     ended = running.until("job ended", count=before + 1)["status"]
     running.said += f"the job ended as {ended}\n"
-    may_fail = before == 0 and running.case.failure in ("killed", "stopped", "restarted")
+    failing = ("killed", "stopped", "restarted", "wrong setting")
+    may_fail = before == 0 and running.case.failure in failing
     if ended != "FINISHED:COMPLETED" and not may_fail:
         raise CaseFailed(running.said)
 
@@ -135,8 +148,8 @@ def _disturb(
         for each in psutil.Process(server.pid).children(recursive=True):
             each.kill()
     elif running.case.failure == "cut off" and lines is not None:
-        # Its session is over by then, and FLARE has asked for the task once more.
-        running.until_logged("site-1", "data: SessionLost", "data: ConnectFailed")
+        # Its session is over by then, and FLARE carries the model itself.
+        running.until_logged("site-1", "this end reports: ")
         lines.mend()
 
 
@@ -153,6 +166,19 @@ def _expect_cuts(running: Running, lines: Lines) -> None:
     """Check that every planned cut has happened: without one the case would show nothing."""
     if lines.missed:
         raise CaseFailed(f"the line was not cut after these bytes: {lines.missed}")
+
+
+def _expect_warnings(running: Running) -> None:
+    """Wait until what a user has to know is in the logs of the ends."""
+    if running.case.failure == "unreachable":
+        running.until_logged("site-1", "may dial 127.0.0.1:1-2 only", "may dial localhost:1-2 only")
+        running.until_logged("site-2", "no server answers at 127.0.0.9")
+        for site in ("site-1", "site-2"):
+            running.until_logged(site, "this end reports: ")
+            running.until_logged("server", f"{site}.", seconds=1.0)
+        running.until_logged("server", "FLARE carries it. If a firewall is between, open that port")
+    elif running.case.failure == "wrong setting":
+        running.until_logged("site-2", "streamlink_reconnect_timeout (NVFLARE_STREAMLINK_RECONNECT")
 
 
 def _start(running: Running, side: str, kit: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:

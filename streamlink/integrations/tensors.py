@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamlink import CancelToken
 from streamlink.model import GeneratedModel, ModelSink, ModelSource, ModelSpec, TensorSpec
 from streamlink.objects import OpenObject
 from streamlink.stores import ArrayModel, as_model, empty_bytes
@@ -26,6 +27,7 @@ __all__ = [
     "fresh",
     "in_memory",
     "origin",
+    "read",
     "stored",
     "whole",
 ]
@@ -194,6 +196,19 @@ def in_memory(items: Mapping[str, Any]) -> dict[str, Any]:
         name: value.materialize() if isinstance(value, StoredTensor) else value
         for name, value in items.items()
     }
+
+
+def read(items: Mapping[str, Any], cancel: CancelToken) -> dict[str, Any]:
+    """Return all of the items, read one after another.
+
+    Raises:
+        Cancelled: the token was cancelled.
+    """
+    made = {}
+    for name in items:
+        cancel.check()
+        made[name] = items[name]
+    return made
 
 
 def fresh(kind: str, into: dict[str, Any]) -> Callable[[ModelSpec], ModelSink]:

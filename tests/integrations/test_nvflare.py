@@ -187,10 +187,9 @@ LAST_METRICS = "site-2: round 2: {'weight_mean': 8.0}"
     [
         ("SPOOL", "/dev/null", "File exists: '/dev/null'"),
         ("TTL", "a day", "unable to parse string as a number"),
-        ("MIN_BYTES", "one", "'one' is not a size"),
     ],
 )
-def test_a_job_with_a_setting_that_cannot_be_used_runs_as_without_us_and_says_why(
+def test_a_job_whose_server_cannot_use_a_setting_runs_as_without_us_and_says_why(
     flare: Path, tmp_path: Path, setting: str, value: str, why: str
 ) -> None:
     job = EXAMPLES / "hello_numpy" / "job.py"
@@ -200,6 +199,20 @@ def test_a_job_with_a_setting_that_cannot_be_used_runs_as_without_us_and_says_wh
     assert "FLARE carries its models itself" in said
     assert why in said
     assert "objects are served at" not in said
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "why"),
+    [("MIN_BYTES", "one", "'one' is not a size"), ("PORTS", "8452-8443", "is no range of ports")],
+)
+def test_a_setting_that_sites_read_and_cannot_use_is_refused_before_a_job_runs(
+    flare: Path, tmp_path: Path, setting: str, value: str, why: str
+) -> None:
+    done = in_flare(flare, [EXAMPLES / "hello_numpy" / "job.py"], tmp_path, **{setting: value})
+    said = done.stdout + done.stderr
+    assert f"streamlink_{setting.lower()} (NVFLARE_STREAMLINK_{setting}) is {value!r}" in said
+    assert why in said
+    assert "site-1: round 0" not in said
 
 
 def test_a_job_that_stores_its_model_gives_the_same(flare: Path, tmp_path: Path) -> None:
@@ -330,11 +343,30 @@ def test_a_cut_of_the_objects_line_costs_a_resume_and_no_round(
 def test_a_site_that_was_cut_off_for_too_long_joins_again_and_loses_no_round(
     flare: Path, failure: str, line: str, size: int
 ) -> None:
-    """FLARE asks for the task again, until a reference comes that the site can fetch."""
+    """FLARE carries the model that was on its way; with the next reference the site is back."""
     outcome = run(flare, line, failure, size, clients=1)
     assert outcome.exact, outcome.said
     assert "FINISHED:COMPLETED" in outcome.said
     assert [each["round"] for each in outcome.marks if each["event"] == "received"] == [0, 1]
+
+
+@failing("unreachable")
+def test_sites_that_cannot_reach_the_port_get_their_models_flares_own_way(
+    flare: Path, failure: str, line: str, size: int
+) -> None:
+    """One may dial other ports only, and nobody answers where the other dials; both ends log it."""
+    outcome = run(flare, line, failure, size)
+    assert outcome.exact, outcome.said
+    assert "FINISHED:COMPLETED" in outcome.said
+
+
+@failing("wrong setting")
+def test_a_setting_of_a_site_that_cannot_be_used_ends_the_job_and_is_named(
+    flare: Path, failure: str, line: str, size: int
+) -> None:
+    outcome = run(flare, line, failure, size)
+    assert "the job ended as FINISHED:" in outcome.said
+    assert "FINISHED:COMPLETED" not in outcome.said
 
 
 @failing("killed", "stopped")

@@ -7,11 +7,9 @@ sent from there.
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from nvflare.apis.fl_constant import FLMetaKey
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.abstract.model import ModelLearnableKey, make_model_learnable
@@ -22,10 +20,10 @@ from nvflare.app_common.aggregators.weighted_aggregation_helper import (
     filter_aggregatable_metrics,
 )
 
-from streamlink import ModelSource, ModelSpec, TensorSpec, copy_model
+from streamlink import ModelSource, copy_model
 from streamlink.errors import CorruptStore, ModelError, StoreError
-from streamlink.integrations.tensors import NUMPY, StoredTensor, origin, stored, whole
-from streamlink.model import map_model
+from streamlink.integrations.differences import with_differences
+from streamlink.integrations.tensors import NUMPY, origin, stored, whole
 from streamlink.rounds import AveragedModel
 from streamlink.stores import SafetensorsSource, SafetensorsStore, open_model
 
@@ -101,8 +99,10 @@ class StoreAggregator(ModelAggregator):
         persistor = self.fl_ctx.get_engine().get_component(self.persistor)
         mean: ModelSource = AveragedModel(parts, weights, accept_non_finite=self.accept_non_finite)
         if ParamsType.DIFF in (kinds := {model.params_type for model in models.values()}):
-            base = whole(persistor.load_model(self.fl_ctx)[ModelLearnableKey.WEIGHTS])
-            mean = map_model(base, partial(_added, _differences(mean, base.spec, kinds)))
+            if len(kinds) > 1:
+                raise ModelError("there are differences from some sites, and models from others")
+            base = persistor.load_model(self.fl_ctx)[ModelLearnableKey.WEIGHTS]
+            mean = with_differences(whole(base), mean)
         store = persistor.store(self.fl_ctx)
         copy_model(mean, store)
         metrics = WeightedAggregationHelper()
@@ -116,22 +116,3 @@ class StoreAggregator(ModelAggregator):
             metrics=metrics.get_result() or None,
             meta={"nr_aggregated": len(models)},
         )
-
-
-def _differences(mean: ModelSource, base: ModelSpec, kinds: set[str]) -> dict[str, StoredTensor]:
-    """Return the mean of differences by name; it may lack tensors of the model ``base``."""
-    shapes = {each.name: each.shape for each in base.tensors}
-    wrong = [each.name for each in mean.spec.tensors if shapes.get(each.name) != each.shape]
-    if wrong or len(kinds) > 1:
-        seen = f"of {', '.join(wrong[:3])}" if wrong else "from some, and models from others"
-        raise ModelError(f"differences of the model's tensors are needed from all: they are {seen}")
-    return stored(mean, NUMPY)
-
-
-def _added(differences: dict[str, StoredTensor], tensor: TensorSpec, start: int, old: Any) -> Any:
-    """Return elements of the model with the differences of the same ones, in its own dtype."""
-    if (mean := differences.get(tensor.name)) is None:
-        return old
-    moved = np.empty(len(old), mean.spec.numpy_dtype)
-    mean.read_into(start * mean.spec.itemsize, moved.view(np.uint8))
-    return np.asarray(old + moved, old.dtype)

@@ -3,42 +3,48 @@
 FLARE's download service stays in charge: who downloads what, retries, timeouts, abort signals and
 confirmations are its own. In the place of the bytes it carries one small chunk with a reference,
 and then empty chunks while the bytes travel beside it, so that its clocks see a living download.
+
+Each request for a chunk has the receiver's state in it. A receiver that cannot fetch the reference
+answers so in its next request, and the same download goes on with FLARE's own chunks.
 """
 
 from __future__ import annotations
 
 import json
-import threading
+import logging
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from nvflare.fuel.f3.streaming.download_service import Consumer, Downloadable, ProduceRC
 
-from streamlink import ModelSource, StreamlinkError
+from streamlink import CancelToken, ModelSource
+from streamlink.errors import ObjectError
+from streamlink.integrations.background import OnceEach, begin
 from streamlink.integrations.nvflare.sides import Offer, Side
 
 __all__ = ["ReferenceDownloadable", "reference_consumer"]
 
+_log = logging.getLogger(__name__)
 _MARK, _BEAT = b"streamlink-reference-1:", b"streamlink-beat"
 _BEAT_SECONDS = 2.0
-# FLARE's state of a download: how far it is.
+_MOST_CHARS = 500  # of what a receiver says about its error
+# FLARE's state of a download: how far it is. Its own chunks have other states.
 _UPLOADING, _OFFERED, _FETCHING, _DONE = ({"streamlink": step} for step in range(4))
+_WHY = "streamlink failed"
 
 
-def _begin(work: Callable[[], Any]) -> Future[Any]:
-    """Run ``work`` in a thread of its own, so that FLARE's can look after its clocks."""
-    future: Future[Any] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:  # raised by ``result``, in FLARE's thread
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="streamlink-nvflare", daemon=True).start()
-    return future
+def _warn(end: str, port: int, error: object) -> str:
+    why = " ".join(str(error).split())[:_MOST_CHARS].rstrip(".")
+    _log.warning(
+        "a model did not get through at port %d of the server; %s reports: %s. FLARE carries it. "
+        "If a firewall is between, open that port and the next one, or set streamlink_ports "
+        "(NVFLARE_STREAMLINK_PORTS) to a range that is open, the same at both ends",
+        *(port, end, why),
+    )
+    return why
 
 
 class ReferenceDownloadable(Downloadable):
@@ -47,17 +53,20 @@ class ReferenceDownloadable(Downloadable):
     Args:
         source: the model; released with FLARE's transaction.
         side: this end of the job.
-        own: makes what FLARE itself would send, for a download from site to site.
+        own: makes what FLARE itself would send, to receivers that cannot fetch a reference.
     """
 
     def __init__(self, source: ModelSource, side: Side, own: Callable[[], Any]) -> None:
         super().__init__(source)
-        self.base_obj: ModelSource | None = source
-        self._side = side
-        self._make_own: Callable[[], Any] | None = own
-        self._own: Any = None
-        self._transaction: tuple[str, str] = ("", "")
-        self._offers: dict[str, Future[Offer]] = {}
+        self._side, self._transaction = side, ("", "")
+
+        def own_downloadable(requester: str, cancel: CancelToken) -> Any:
+            made = own()
+            made.set_transaction(*self._transaction)
+            return made
+
+        self._offers = OnceEach(partial(side.offer, source), side.drop)
+        self._own = OnceEach(own_downloadable, lambda made: made.release())
 
     def set_transaction(self, tx_id: str, ref_id: str) -> None:
         """Note FLARE's names for the download."""
@@ -69,38 +78,31 @@ class ReferenceDownloadable(Downloadable):
             return ProduceRC.EOF, None, {}
         if state == _FETCHING:
             return ProduceRC.OK, [_BEAT], _FETCHING
-        if (source := self.base_obj) is None:
-            raise StreamlinkError("this model was released: FLARE's transaction is over")
-        if not self._side.reaches(requester):
+        if state and _WHY in state:
+            _warn(requester, self._side.port, state[_WHY])
+            return self._as_flare_does(None, requester)
+        if state not in (None, _UPLOADING) or not self._side.reaches(requester):
             return self._as_flare_does(state, requester)
-        if requester not in self._offers:
-            # In a thread: a site puts the model at the server, which takes a while.
-            self._offers[requester] = _begin(lambda: self._side.offer(source, requester))
-        if not wait([self._offers[requester]], _BEAT_SECONDS).done:
+        offer = self._offers.of(requester)
+        if not wait([offer], _BEAT_SECONDS).done:
             return ProduceRC.OK, [_BEAT], _UPLOADING
-        offer = self._offers[requester].result()
-        return ProduceRC.OK, [_MARK + json.dumps(asdict(offer)).encode()], _OFFERED
+        if (error := offer.exception()) is not None:
+            _warn("this end", self._side.port, error)
+            return self._as_flare_does(None, requester)
+        return ProduceRC.OK, [_MARK + json.dumps(asdict(offer.result())).encode()], _OFFERED
 
     def release(self) -> None:
         """Release the model and its objects: FLARE's transaction is over."""
-        self.base_obj = self._make_own = None
-        for future in self._offers.values():
-            future.add_done_callback(self._drop)
-        if self._own is not None:
-            self._own.release()
-
-    def _drop(self, future: Future[Offer]) -> None:
-        if future.exception() is None:
-            self._side.drop(future.result())
+        self.base_obj = None
+        for each in (self._offers, self._own):
+            each.end("this model was released: FLARE's transaction is over")
 
     def _as_flare_does(self, state: Any, requester: str) -> tuple[str, Any, Any]:
-        if self._own is None and self._make_own is not None:
-            self._own = self._make_own()
-            self._own.set_transaction(*self._transaction)
-        return self._own.produce(state, requester)  # type: ignore[no-any-return]
+        own = self._own.of("all receivers").result()  # in this thread FLARE waits for its own, too
+        return own.produce(state, requester)  # type: ignore[no-any-return]
 
 
-def reference_consumer(own: type[Consumer], fetch: Callable[[Offer], Any]) -> Any:
+def reference_consumer(own: type[Consumer], fetch: Callable[[Offer, CancelToken], Any]) -> Any:
     """Return a consumer that fetches what a reference names, and takes what comes without one.
 
     Args:
@@ -110,17 +112,28 @@ def reference_consumer(own: type[Consumer], fetch: Callable[[Offer], Any]) -> An
 
     class ReferenceConsumer(own):  # chosen at run time
         supports_pipelining = False
+        offer = Offer("")
         fetched: Future[Any] | None = None
+        cancel = CancelToken()
 
         def consume(self, ref_id: str, state: dict[str, Any], data: Any) -> dict[str, Any]:
             if state == _OFFERED:
-                offer = Offer(**json.loads(data[0][len(_MARK) :]))
-                self.fetched = _begin(lambda: fetch(offer))
+                self.offer = Offer(**json.loads(data[0][len(_MARK) :]))
+                self.fetched = begin(lambda: fetch(self.offer, self.cancel))
             if self.fetched is None:
                 return state if state == _UPLOADING else dict(super().consume(ref_id, state, data))
             if not wait([self.fetched], _BEAT_SECONDS).done:
                 return _FETCHING
-            self.result = self.fetched.result()
-            return _DONE
+            error = self.fetched.exception()
+            # Where the object is gone, FLARE asks for the task again and gets another reference.
+            if error is None or isinstance(error, ObjectError):
+                self.result = self.fetched.result()
+                return _DONE
+            self.fetched = None
+            return {_WHY: _warn("this end", self.offer.port, error)}
+
+        def download_failed(self, ref_id: str, reason: str) -> None:
+            self.cancel.cancel(reason)
+            super().download_failed(ref_id, reason)
 
     return ReferenceConsumer(None, {})

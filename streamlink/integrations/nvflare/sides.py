@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -23,18 +24,24 @@ from nvflare.fuel.utils.config_service import ConfigService
 from nvflare.fuel.utils.fobs import FOBSContextKey
 from nvflare.fuel.utils.memory_utils import try_malloc_trim
 
-from streamlink import LinkConfig, ModelSource, StreamlinkError
-from streamlink.config import ObjectLimits
+from streamlink import CancelToken, LinkConfig, ModelSource, StreamlinkError
+from streamlink.config import ObjectLimits, parse_size
+from streamlink.integrations.background import begin
+from streamlink.integrations.connecting import Resting, connected
 from streamlink.integrations.folders import own_folder
-from streamlink.integrations.ports import dialled, listening, within
-from streamlink.integrations.tensors import StoredItems, fresh
+from streamlink.integrations.ports import checked_ports, dialled, listening, within
+from streamlink.integrations.settings import check_settings, checked_seconds
+from streamlink.integrations.tensors import StoredItems, fresh, read
 from streamlink.integrations.tokens import SecretFile, TokenList
-from streamlink.objects import ObjectClient, ObjectServer
+from streamlink.objects import ObjectServer
 
-__all__ = ["Offer", "ServerSide", "Side", "SiteSide", "close_all", "join", "setting", "side_of"]
+__all__ = ["Offer", "ServerSide", "Side", "SiteSide", "check", "close_all", "join", "setting"]
+__all__ += ["side_of"]
 
 _log = logging.getLogger(__name__)
 _PATIENCE = {"reconnect_timeout": "30", "rejoin_timeout": "300"}  # streamlink's own
+_DEFAULTS = {"ports": "0", "min_bytes": "1MiB", "ttl": "86400", "max_bytes": "4TiB"}
+_DEFAULTS |= {"max_clients": "64", **_PATIENCE}
 
 
 @dataclass(frozen=True)
@@ -47,10 +54,16 @@ class Offer:
     token: str = ""
 
 
-def setting(name: str, default: str) -> str:
+def setting(name: str) -> str:
     """Return a setting of this site: ``NVFLARE_STREAMLINK_<NAME>`` or ``resources.json``."""
-    name = f"streamlink_{name}"
+    default, name = _DEFAULTS.get(name, ""), f"streamlink_{name}"
     return str(ConfigService.get_str_var(name, SystemConfigs.RESOURCES_CONF, default))
+
+
+_CHECKS: dict[str, Callable[[str], object]] = {"ports": checked_ports, "min_bytes": parse_size}
+_CHECKS |= dict.fromkeys(_PATIENCE, checked_seconds)
+# What sites read: raised with a job's first model, their errors would come too late to be clear.
+check = partial(check_settings, setting, _CHECKS, "streamlink_{name} (NVFLARE_STREAMLINK_{upper})")
 
 
 def _is_server(fqcn: str) -> bool:
@@ -62,17 +75,19 @@ class ServerSide:
 
     Attributes:
         objects: the object server.
+        port: where sites connect.
     """
 
     def __init__(self, cell: Any) -> None:
         self._job = FQCN.split(cell.get_fqcn())[-1]
         self._admitted, self._issued, self._lock = TokenList(), dict[str, str](), threading.Lock()
-        self._most = int(setting("max_clients", "64"))
+        self._most = int(setting("max_clients"))
         config = _config(cell, "SERVER", {"tokens": self._admitted.path}, self._most)
-        host = setting("listen", "0.0.0.0" if config.security.certificate else "127.0.0.1")
+        host = setting("listen") or ("0.0.0.0" if config.security.certificate else "127.0.0.1")
         with ExitStack() as stack:
             self.objects = stack.enter_context(_listening(host, config, stack))
             self._opened = stack.pop_all()
+        self.port = self.objects.port
         _log.info("job %s: objects are served at %s", self._job, self.objects.address)
 
     def reaches(self, requester: str) -> bool:
@@ -84,11 +99,11 @@ class ServerSide:
         *sites, process = FQCN.split(requester)
         return process == self._job and bool(sites) and bool(self._token_of(sites[-1]))
 
-    def offer(self, source: ModelSource, requester: str) -> Offer:
+    def offer(self, source: ModelSource, requester: str, cancel: CancelToken) -> Offer:
         """Make ``source`` an object that the site of ``requester`` may read."""
         site = FQCN.split(requester)[-2]
         reference = self.objects.put(source, readers=(site,), digest="")
-        return Offer(str(reference), self.objects.port, site, self._token_of(site))
+        return Offer(str(reference), self.port, site, self._token_of(site))
 
     def _token_of(self, site: str) -> str:
         """Return the token of a site; it is empty if as many others as may join have theirs."""
@@ -98,11 +113,11 @@ class ServerSide:
                 self._admitted.publish()
             return self._issued.get(site, "")
 
-    def fetch(self, offer: Offer, kind: str, *, lazy: bool) -> Any:
+    def fetch(self, offer: Offer, kind: str, cancel: CancelToken, *, lazy: bool) -> Any:
         """Return the tensors of an object that a site has put: unread if ``lazy``."""
         # FLARE adds each result in another thread, and glibc keeps what was freed for its thread.
         items = StoredItems(self.objects.open(offer.reference), kind, closed=try_malloc_trim)
-        return items if lazy else dict(items)
+        return items if lazy else read(items, cancel)
 
     def drop(self, offer: Offer) -> None:
         """Release what was offered."""
@@ -116,41 +131,42 @@ class ServerSide:
 
 def _listening(host: str, config: LinkConfig, stack: ExitStack) -> ObjectServer:
     """Return a server with a spool of its own, which ``stack`` removes."""
-    ttl, most = setting("ttl", "86400"), setting("max_bytes", "4TiB")
+    ttl, most = setting("ttl"), setting("max_bytes")
     # Each object has one reader, so there is nothing to share.
     limits = {"ttl": ttl, "max_ttl": ttl, "max_bytes": most, "shared_bytes": 1 << 20}
-    spool = stack.enter_context(own_folder("streamlink-nvflare", setting("spool", "")))
+    spool = stack.enter_context(own_folder("streamlink-nvflare", setting("spool")))
     make = partial(ObjectServer, limits=ObjectLimits(**limits), spool=spool)
-    return listening(f"{host}:{setting('ports', '0')}", make, config)
+    return listening(f"{host}:{setting('ports')}", make, config)
 
 
 class SiteSide:
     """A site's session with the object server of one job; it dials, and never listens."""
 
-    def __init__(self, cell: Any, offer: Offer) -> None:
-        host = setting("server", "") or urlsplit(cell.get_root_url_for_child()).hostname
-        ports = f"{host}:{setting('ports', '0')}"
+    def __init__(self, cell: Any, offer: Offer, cancel: CancelToken) -> None:
+        host = setting("server") or urlsplit(cell.get_root_url_for_child()).hostname
+        ports = f"{host}:{setting('ports')}"
         address = dialled(ports, offer.port)  # it refuses a port that is none of them
         self.port, self._token = offer.port, SecretFile(offer.token)
         config = within(ports, _config(cell, "CLIENT", {"token": self._token.path}))
-        self.client = ObjectClient(address, name=offer.site, config=config).start()
+        self.client = connected(address, offer.site, config, cancel)
 
     def reaches(self, requester: str) -> bool:
         """Tell whether ``requester`` can get an offer of this side: another site cannot."""
         return _is_server(requester)
 
-    def offer(self, source: ModelSource, requester: str) -> Offer:
+    def offer(self, source: ModelSource, requester: str, cancel: CancelToken) -> Offer:
         """Put ``source`` at the server, for the server; returns when it is there."""
-        return Offer(str(self.client.put(source, readers=(), reads=1)))
+        return Offer(str(self.client.put(source, readers=(), reads=1, cancel=cancel)))
 
-    def fetch(self, offer: Offer, kind: str, *, lazy: bool) -> Any:
+    def fetch(self, offer: Offer, kind: str, cancel: CancelToken, *, lazy: bool) -> Any:
         """Return the tensors of an object of the server, in new memory."""
         made: dict[str, Any] = {}
-        self.client.get(offer.reference, into=fresh(kind, made))
+        self.client.get(offer.reference, into=fresh(kind, made), cancel=cancel)
         return made
 
     def drop(self, offer: Offer) -> None:
-        """Do nothing: the server releases what it has read."""
+        """Let the server release what was put; it has done so already with what it has read."""
+        begin(lambda: self.client.drop(offer.reference))  # FLARE's thread must not wait for it
 
     def close(self) -> None:
         """Leave the server."""
@@ -159,6 +175,7 @@ class SiteSide:
 
 Side = ServerSide | SiteSide
 _sides: dict[str, Side | None] = {}  # of this process, by the name of the cell
+_resting = Resting(300.0)
 _lock = threading.Lock()
 
 
@@ -176,15 +193,22 @@ def side_of(cell: Any) -> Side | None:
         return _sides.get(fqcn)
 
 
-def join(cell: Any, offer: Offer) -> Side:
-    """Return this cell's side; a site connects to the port that the server offers."""
+def join(cell: Any, offer: Offer, cancel: CancelToken) -> Side:
+    """Return this cell's side; a site connects to the port that the server offers.
+
+    Raises:
+        StreamlinkError: the site cannot connect, or could not some minutes ago.
+    """
     fqcn = cell.get_fqcn()
     with _lock:
         side = _sides.get(fqcn)
         if isinstance(side, SiteSide) and (side.port != offer.port or side.client.is_over):
             side.close()  # the job's server is another process now, or was lost for too long
+            del _sides[fqcn]
             side = None
-        _sides[fqcn] = side = side or SiteSide(cell, offer)
+        if side is None:
+            with _resting.trying(f"{fqcn} at port {offer.port}"):
+                _sides[fqcn] = side = SiteSide(cell, offer, cancel)
         return side
 
 
@@ -201,6 +225,6 @@ def _config(cell: Any, end: str, token: dict[str, Path], clients: int = 1) -> Li
     names = {"certificate": f"{end}_CERT", "key": f"{end}_KEY", "ca": "CA_CERT"}
     files = {each: found.get(DriverParams[name].value) for each, name in names.items()}
     security = token | (files if all(files.values()) else {})
-    timeouts = {name: setting(name, default) for name, default in _PATIENCE.items()}
+    timeouts = {name: setting(name) for name in _PATIENCE}
     sections = {"security": security, "timeouts": timeouts, "grpc": {"max_clients": clients}}
     return LinkConfig.model_validate(sections)

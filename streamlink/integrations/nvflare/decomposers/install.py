@@ -12,8 +12,6 @@ is refused, loudly, before a job runs.
 
 from __future__ import annotations
 
-import inspect
-import logging
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -24,15 +22,16 @@ from nvflare.fuel.utils import fobs
 from nvflare.fuel.utils.fobs import dots
 from nvflare.fuel.utils.fobs.decomposers.via_downloader import ViaDownloaderDecomposer
 
+from streamlink import CancelToken
 from streamlink.config import parse_size
 from streamlink.errors import ModelError
+from streamlink.integrations.drift import drift
+from streamlink.integrations.nvflare import sides
 from streamlink.integrations.nvflare.riding import ReferenceDownloadable, reference_consumer
-from streamlink.integrations.nvflare.sides import close_all, join, setting, side_of
 from streamlink.integrations.tensors import NUMPY, TORCH, StoredTensor, in_memory, whole
 
-__all__ = ["DRIFT", "StoredTensorDecomposer", "drift", "install"]
+__all__ = ["DRIFT", "StoredTensorDecomposer", "install"]
 
-_log = logging.getLogger(__name__)
 _DOTS = {NUMPY: dots.NUMPY_DOWNLOAD, TORCH: dots.TENSOR_DOWNLOAD}
 _KINDS = {dot: kind for kind, dot in _DOTS.items()}
 
@@ -68,34 +67,24 @@ class StoredTensorDecomposer(fobs.Decomposer):
         return fobs.get_dot_handler(_DOTS[data["kind"]]).recompose(data, manager)
 
 
-def drift() -> list[str]:
-    """Return how the installed FLARE differs from ``DRIFT``."""
-    found = {name: getattr(ViaDownloaderDecomposer, name, None) for name in DRIFT}
-    found["download_object"] = download_object
-    differences = []
-    for name, function in found.items():
-        parameters = inspect.signature(function).parameters if function else ()
-        now = ", ".join(each for each in parameters if each != "self")
-        if now != DRIFT[name]:
-            differences.append(f"{name}({now}) was {name}({DRIFT[name]})")
-    return differences
-
-
 def install() -> None:
     """Wrap the base class of FLARE's decomposers.
 
     Raises:
-        ImportError: FLARE has changed. FLARE itself would swallow most other errors here.
+        ImportError: FLARE has changed, or a setting cannot be used. FLARE itself would swallow most
+            other errors here.
     """
-    if differences := drift():
+    found = {name: getattr(ViaDownloaderDecomposer, name, None) for name in DRIFT}
+    if differences := drift({**found, "download_object": download_object}, DRIFT):
         raise ImportError(
             f"streamlink was written for NVIDIA FLARE 2.9.0, and {version('nvflare')} differs: "
             f"{'; '.join(differences)}. Install nvflare==2.9.0, or unset "
             "NVFLARE_NVFLARE_DECOMPOSERS to run without streamlink"
         )
+    sides.check()
     for name in ("_create_downloadable", "_download_from_remote_cell"):
         _wrap(name, getattr(ViaDownloaderDecomposer, name))
-    MainProcessMonitor.add_cleanup_cb(close_all)
+    MainProcessMonitor.add_cleanup_cb(sides.close_all)
 
 
 def _wrap(name: str, own: Any) -> None:
@@ -120,12 +109,11 @@ def _downloadable(own: Any, items: dict[str, Any], max_chunk_size: int, fobs_ctx
         return own(in_memory(items), max_chunk_size, fobs_ctx)
 
     try:
-        source, least = whole(items), parse_size(setting("min_bytes", "1MiB"))
-    except ValueError as error:
-        if not isinstance(error, ModelError):  # such as an array of texts, which is no fault
-            _log.exception("streamlink_min_bytes cannot be used; FLARE carries its models itself")
+        source = whole(items)
+    except ModelError:  # such as an array of texts, which is no fault
         return as_flare_does()
-    if source.spec.nbytes < least or (side := side_of(fobs_ctx[fobs.FOBSContextKey.CELL])) is None:
+    is_small = source.spec.nbytes < parse_size(sides.setting("min_bytes"))
+    if is_small or (side := sides.side_of(fobs_ctx[fobs.FOBSContextKey.CELL])) is None:
         return as_flare_does()
     return ReferenceDownloadable(source, side, as_flare_does)
 
@@ -135,9 +123,11 @@ def _download(
 ) -> tuple[str | None, Any]:
     context = more.pop("fobs_ctx", None) or cell.get_fobs_context()
     lazy = bool(context.get(fobs.FOBSContextKey.TENSOR_DISK_OFFLOAD))
-    consumer = reference_consumer(
-        _own_consumer(kind), lambda offer: join(cell, offer).fetch(offer, kind, lazy=lazy)
-    )
+
+    def fetch(offer: sides.Offer, cancel: CancelToken) -> Any:
+        return sides.join(cell, offer, cancel).fetch(offer, kind, cancel, lazy=lazy)
+
+    consumer = reference_consumer(_own_consumer(kind), fetch)
     download_object(from_fqcn, ref_id, per_request_timeout, cell, consumer, **more)
     return consumer.error, consumer.result
 
