@@ -23,7 +23,7 @@ def stored(first: Path) -> dict[str, Any]:
     if not first.exists():
         streamlink.copy_model({"numpy_key": np.array(FIRST, np.float32)}, first)
     return {
-        "model_persistor": StorePersistor(str(first.resolve())),
+        "model_persistor": StorePersistor(str(first)),
         "aggregator": StoreAggregator(),
         "enable_tensor_disk_offload": True,  # clients' results stay unread until they are averaged
     }
@@ -37,6 +37,7 @@ def main() -> None:
     parser.add_argument("--stored", type=Path, help="the second line, with its first model here")
     chosen = parser.parse_args()
 
+    first = chosen.stored.resolve() if chosen.stored else None  # before the folder changes
     os.chdir(Path(__file__).parent)
     shared: dict[str, Any] = {
         "name": "hello-numpy",
@@ -44,8 +45,8 @@ def main() -> None:
         "num_rounds": chosen.rounds,
         "train_script": "client.py",
     }
-    if chosen.stored:
-        recipe = FedAvgRecipe(**shared, framework=FrameworkType.NUMPY, **stored(chosen.stored))
+    if first:
+        recipe = FedAvgRecipe(**shared, framework=FrameworkType.NUMPY, **stored(first))
     else:
         recipe = NumpyFedAvgRecipe(**shared, model=FIRST)
     environment = PocEnv if chosen.poc else SimEnv
