@@ -31,13 +31,13 @@ FAILURES = ("cut", "killed", "stopped", "unfetched", "restarted")
 """What each framework has in both lines."""
 ALL_KILLED, NOT_FINITE, STAYS_CUT = "all killed", "not finite", "stays cut"
 MORE_FAILURES = {
-    "nvflare": ("cut off", "unreachable", "wrong setting"),
+    "nvflare": ("cut off", "unreachable", "not installed", "wrong setting"),
     "appfl": (ALL_KILLED, NOT_FINITE, STAYS_CUT),
 }
 """Those of one framework alone, by its name. "cut" is a short one, after which a transfer resumes;
 "cut off" and "stays cut" last until the client has given up. In Flower's cases a line that is cut
-stays so for a round. "unreachable": no client can connect; "wrong setting": one has a setting that
-cannot be used.
+stays so for a round. "unreachable": no client can connect; "not installed": one knows nothing of
+us; "wrong setting": one has a setting that cannot be used.
 """
 Ended = Literal["done", "failed", "out of memory", "timeout"]
 

@@ -27,6 +27,7 @@ GIVE_UP_SECONDS = "5"  # of a site that is cut off: to reconnect, and then to jo
 SITE_SETTINGS = {
     ("unreachable", 1): {"NVFLARE_STREAMLINK_PORTS": "1-2"},  # the server listens elsewhere
     ("unreachable", 2): {"NVFLARE_STREAMLINK_SERVER": "127.0.0.9"},  # nobody answers there
+    ("not installed", 2): {"NVFLARE_NVFLARE_DECOMPOSERS": ""},
     ("wrong setting", 2): {"NVFLARE_STREAMLINK_RECONNECT_TIMEOUT": "soon"},
 }
 """What sites have in their environment, by the failure and the number of the site."""
@@ -177,6 +178,8 @@ def _expect_warnings(running: Running) -> None:
             running.until_logged(site, "this end reports: ")
             running.until_logged("server", f"{site}.", seconds=1.0)
         running.until_logged("server", "FLARE carries it. If a firewall is between, open that port")
+    elif running.case.failure == "not installed":
+        running.until_logged("server", "cannot read a reference; set NVFLARE_NVFLARE_DECOMPOSERS")
     elif running.case.failure == "wrong setting":
         running.until_logged("site-2", "streamlink_reconnect_timeout (NVFLARE_STREAMLINK_RECONNECT")
 

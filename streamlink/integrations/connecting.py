@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,11 @@ from streamlink import CancelToken, LinkConfig
 from streamlink.errors import ConnectFailed
 from streamlink.objects import ObjectClient
 
-__all__ = ["Resting", "connected"]
+__all__ = ["Resting", "connected", "warn"]
+
+logger = logging.getLogger("streamlink.integrations")
+
+MOST_CHARS = 500  # of an error that the other end reports
 
 
 def connected(address: str, name: str, config: LinkConfig, cancel: CancelToken) -> ObjectClient:
@@ -55,3 +60,23 @@ class Resting:
         except ConnectFailed as error:
             self._until[who] = self._now() + self._seconds, str(error)
             raise
+
+
+def warn(framework: str, setting: str, port: int, end: str, error: object) -> str:
+    """Log that a model goes the framework's own way, and what to do; return the error as a line.
+
+    Args:
+        framework: its name.
+        setting: what has the ports.
+        port: of the server's sessions.
+        end: who reports the error.
+        error: why the model did not travel beside the framework's messages.
+    """
+    why = " ".join(str(error).split())[:MOST_CHARS].rstrip(".")
+    logger.warning(
+        "a model did not get through at port %d of the server; %s reports: %s. %s carries it. "
+        "If a firewall is between, open that port and the next one, or set %s to a range that is "
+        "open, the same at both ends",
+        *(port, end, why, framework, setting),
+    )
+    return why

@@ -31,6 +31,7 @@ from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.abstract.model import ModelLearnableKey
 from nvflare.app_common.np.np_downloader import ArrayConsumer, ArrayDownloadable
 from nvflare.fuel.f3.streaming.download_service import ProduceRC
+from nvflare.fuel.f3.streaming.transfer_outcome import DownloadStatus
 from nvflare.fuel.utils.config_service import ConfigService
 
 from streamlink import CancelToken, ModelSource, ModelSpec, copy_model
@@ -407,6 +408,31 @@ def check_a_site_that_nobody_answers_waits_once_and_not_for_each_model(folder: P
         with TestCase().assertLogs(level="WARNING") as logs:
             assert has_arrived(download(riding(server), "site-1.a-job"))
         assert f"site-1.a-job at port {server.port} tries again in " in logs.output[0]
+
+
+def check_a_site_without_streamlink_gets_the_task_flares_own_way_when_it_asks_again(
+    folder: Path,
+) -> None:
+    with a_job() as server:
+        sent, consumer = riding(server), ArrayConsumer(None, {})
+        _, data, state = sent.produce(None, "site-1.a-job")
+        error_of(lambda: consumer.consume("reference", state, data), Exception)
+        with TestCase().assertLogs(level="WARNING") as logs:
+            sent.downloaded_to_one("site-1.a-job", DownloadStatus.FAILED)
+        assert "site-1.a-job cannot read a reference; set NVFLARE_NVFLARE_D" in logs.output[0]
+        _, data, state = riding(server).produce(None, "site-1.a-job")
+        consumer.consume("reference", state, data)
+        assert has_arrived(consumer)
+        assert server.reaches("site-2.a-job")
+
+
+def check_a_site_that_could_read_references_before_still_gets_them(folder: Path) -> None:
+    with a_job() as server:
+        download(riding(server), "site-1.a-job")
+        sent = riding(server)
+        sent.produce(None, "site-1.a-job")
+        sent.downloaded_to_one("site-1.a-job", DownloadStatus.FAILED)
+        assert server.reaches("site-1.a-job")
 
 
 def check_a_result_that_cannot_be_put_goes_flares_own_way(folder: Path) -> None:

@@ -360,6 +360,13 @@ def test_sites_that_cannot_reach_the_port_get_their_models_flares_own_way(
     assert "FINISHED:COMPLETED" in outcome.said
 
 
+def test_a_site_without_streamlink_gets_its_models_flares_own_way(flare: Path) -> None:
+    """It fails at the first reference, and FLARE asks for the task again."""
+    outcome = run(flare, "first", "not installed")
+    assert outcome.exact, outcome.said
+    assert "FINISHED:COMPLETED" in outcome.said
+
+
 @failing("wrong setting")
 def test_a_setting_of_a_site_that_cannot_be_used_ends_the_job_and_is_named(
     flare: Path, failure: str, line: str, size: int

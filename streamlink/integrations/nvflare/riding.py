@@ -11,7 +11,6 @@ answers so in its next request, and the same download goes on with FLARE's own c
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import asdict
@@ -19,32 +18,25 @@ from functools import partial
 from typing import Any
 
 from nvflare.fuel.f3.streaming.download_service import Consumer, Downloadable, ProduceRC
+from nvflare.fuel.f3.streaming.transfer_outcome import DownloadStatus
 
 from streamlink import CancelToken, ModelSource
 from streamlink.errors import ObjectError
 from streamlink.integrations.background import OnceEach, begin
-from streamlink.integrations.nvflare.sides import Offer, Side
+from streamlink.integrations.connecting import warn
+from streamlink.integrations.nvflare.sides import Offer, Side, SiteSide
 
 __all__ = ["ReferenceDownloadable", "reference_consumer"]
 
-_log = logging.getLogger(__name__)
 _MARK, _BEAT = b"streamlink-reference-1:", b"streamlink-beat"
 _BEAT_SECONDS = 2.0
-_MOST_CHARS = 500  # of what a receiver says about its error
 # FLARE's state of a download: how far it is. Its own chunks have other states.
 _UPLOADING, _OFFERED, _FETCHING, _DONE = ({"streamlink": step} for step in range(4))
 _WHY = "streamlink failed"
+_STRANGER = "{} cannot read a reference; set NVFLARE_NVFLARE_DECOMPOSERS there, too"
 
 
-def _warn(end: str, port: int, error: object) -> str:
-    why = " ".join(str(error).split())[:_MOST_CHARS].rstrip(".")
-    _log.warning(
-        "a model did not get through at port %d of the server; %s reports: %s. FLARE carries it. "
-        "If a firewall is between, open that port and the next one, or set streamlink_ports "
-        "(NVFLARE_STREAMLINK_PORTS) to a range that is open, the same at both ends",
-        *(port, end, why),
-    )
-    return why
+_warn = partial(warn, "FLARE", "streamlink_ports (NVFLARE_STREAMLINK_PORTS)")
 
 
 class ReferenceDownloadable(Downloadable):
@@ -74,12 +66,14 @@ class ReferenceDownloadable(Downloadable):
 
     def produce(self, state: dict[str, Any] | None, requester: str) -> tuple[str, Any, Any]:
         """Return the next chunk: a reference, beats while the bytes travel, or the end."""
+        if state:  # it could do something with the chunk before
+            self._side.known.add(requester)
         if state == _DONE:
             return ProduceRC.EOF, None, {}
         if state == _FETCHING:
             return ProduceRC.OK, [_BEAT], _FETCHING
         if state and _WHY in state:
-            _warn(requester, self._side.port, state[_WHY])
+            _warn(self._side.port, requester, state[_WHY])
             return self._as_flare_does(None, requester)
         if state not in (None, _UPLOADING) or not self._side.reaches(requester):
             return self._as_flare_does(state, requester)
@@ -87,9 +81,16 @@ class ReferenceDownloadable(Downloadable):
         if not wait([offer], _BEAT_SECONDS).done:
             return ProduceRC.OK, [_BEAT], _UPLOADING
         if (error := offer.exception()) is not None:
-            _warn("this end", self._side.port, error)
+            _warn(self._side.port, "this end", error)
             return self._as_flare_does(None, requester)
         return ProduceRC.OK, [_MARK + json.dumps(asdict(offer.result())).encode()], _OFFERED
+
+    def downloaded_to_one(self, to_receiver: str, status: str) -> None:
+        """Offer no more to a receiver that has given up at the reference: it has no streamlink."""
+        is_known = to_receiver in self._side.known or isinstance(self._side, SiteSide)
+        if status == DownloadStatus.FAILED and not is_known:
+            self._side.strangers.add(to_receiver)
+            _warn(self._side.port, "this end", _STRANGER.format(to_receiver))
 
     def release(self) -> None:
         """Release the model and its objects: FLARE's transaction is over."""
@@ -130,7 +131,7 @@ def reference_consumer(own: type[Consumer], fetch: Callable[[Offer, CancelToken]
                 self.result = self.fetched.result()
                 return _DONE
             self.fetched = None
-            return {_WHY: _warn("this end", self.offer.port, error)}
+            return {_WHY: _warn(self.offer.port, "this end", error)}
 
         def download_failed(self, ref_id: str, reason: str) -> None:
             self.cancel.cancel(reason)

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -76,10 +75,12 @@ class ServerSide:
     Attributes:
         objects: the object server.
         port: where sites connect.
+        known, strangers: cells that can read a reference, and others that cannot.
     """
 
     def __init__(self, cell: Any) -> None:
         self._job = FQCN.split(cell.get_fqcn())[-1]
+        self.known, self.strangers = set[str](), set[str]()
         self._admitted, self._issued, self._lock = TokenList(), dict[str, str](), threading.Lock()
         self._most = int(setting("max_clients"))
         config = _config(cell, "SERVER", {"tokens": self._admitted.path}, self._most)
@@ -97,7 +98,9 @@ class ServerSide:
         sites beyond ``streamlink_max_clients``: their sessions would be refused.
         """
         *sites, process = FQCN.split(requester)
-        return process == self._job and bool(sites) and bool(self._token_of(sites[-1]))
+        if process != self._job or not sites or requester in self.strangers:
+            return False
+        return bool(self._token_of(sites[-1]))
 
     def offer(self, source: ModelSource, requester: str, cancel: CancelToken) -> Offer:
         """Make ``source`` an object that the site of ``requester`` may read."""
@@ -147,6 +150,7 @@ class SiteSide:
         ports = f"{host}:{setting('ports')}"
         address = dialled(ports, offer.port)  # it refuses a port that is none of them
         self.port, self._token = offer.port, SecretFile(offer.token)
+        self.known, self.strangers = set[str](), set[str]()
         config = within(ports, _config(cell, "CLIENT", {"token": self._token.path}))
         self.client = connected(address, offer.site, config, cancel)
 
@@ -219,7 +223,7 @@ def close_all() -> None:
             side.close()
 
 
-def _config(cell: Any, end: str, token: dict[str, Path], clients: int = 1) -> LinkConfig:
+def _config(cell: Any, end: str, token: dict[str, Any], clients: int = 1) -> LinkConfig:
     """Return the settings of one end, with FLARE's own certificates of it, where it has any."""
     found = cell.get_fobs_context().get(FOBSContextKey.SEC_CREDS) or {}
     names = {"certificate": f"{end}_CERT", "key": f"{end}_KEY", "ca": "CA_CERT"}
