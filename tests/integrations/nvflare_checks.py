@@ -416,6 +416,7 @@ def check_a_site_without_streamlink_gets_the_task_flares_own_way_when_it_asks_ag
     with a_job() as server:
         sent, consumer = riding(server), ArrayConsumer(None, {})
         _, data, state = sent.produce(None, "site-1.a-job")
+        sent.produce(state, "site-1.a-job")  # FLARE's consumers ask on before they read a chunk
         error_of(lambda: consumer.consume("reference", state, data), Exception)
         with TestCase().assertLogs(level="WARNING") as logs:
             sent.downloaded_to_one("site-1.a-job", DownloadStatus.FAILED)

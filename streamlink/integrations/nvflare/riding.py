@@ -66,7 +66,7 @@ class ReferenceDownloadable(Downloadable):
 
     def produce(self, state: dict[str, Any] | None, requester: str) -> tuple[str, Any, Any]:
         """Return the next chunk: a reference, beats while the bytes travel, or the end."""
-        if state:  # it could do something with the chunk before
+        if state not in (None, _OFFERED):  # FLARE's own consumers ask on before they read a chunk
             self._side.known.add(requester)
         if state == _DONE:
             return ProduceRC.EOF, None, {}
@@ -75,7 +75,7 @@ class ReferenceDownloadable(Downloadable):
         if state and _WHY in state:
             _warn(self._side.port, requester, state[_WHY])
             return self._as_flare_does(None, requester)
-        if state not in (None, _UPLOADING) or not self._side.reaches(requester):
+        if state not in (None, _UPLOADING, _OFFERED) or not self._side.reaches(requester):
             return self._as_flare_does(state, requester)
         offer = self._offers.of(requester)
         if not wait([offer], _BEAT_SECONDS).done:
