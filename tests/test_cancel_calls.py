@@ -177,6 +177,7 @@ EXEMPT: dict[str, set[str]] = {
         "Server.readmit",
         "Server.serve",
         "ObjectServer.drop",
+        "ObjectServer.forget",
         "ObjectServer.listen",
         "ObjectServer.open",
         "Transfer.abort",
@@ -200,6 +201,9 @@ EXEMPT: dict[str, set[str]] = {
         "Server.occupied",
     },
     "says goodbye to a server, and waits for it for seconds at most": {"ProbeLine.close"},
+    "tells its server something, and waits for the answer for seconds at most": {
+        "ObjectClient.drop",
+    },
     "is the token itself": {"CancelToken.check", "CancelToken.pause", "CancelToken.wait"},
     "is the time that waits are measured by; who waits has the token": {"Clock.join", "Clock.wait"},
     "waits for the `close` of a `Server` or a `ClientLink`, and otherwise for seconds at most": {

@@ -14,7 +14,7 @@ from streamlink.link.probe_line import Flow, Moved, ProbeLine, Way
 from streamlink.link.probe_server import serve_probe
 from streamlink.probing.encoded import costs_of
 from streamlink.probing.forecast import EncodingCost, Round, forecast
-from streamlink.probing.measure import measure
+from streamlink.probing.measure import Note, measure
 from streamlink.probing.measured import Measured, RoundTrips
 from streamlink.probing.proposal import Choice, propose
 from streamlink.probing.speed import Speed
@@ -25,6 +25,7 @@ __all__ = [
     "Flow",
     "Measured",
     "Moved",
+    "Note",
     "ProbeLine",
     "Round",
     "RoundTrips",

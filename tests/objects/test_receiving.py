@@ -10,7 +10,7 @@ import pytest
 from streamlink.cancel import CancelToken
 from streamlink.copying import digest_of
 from streamlink.errors import Cancelled, UnknownObject
-from streamlink.model import ModelSpec, TensorSpec
+from streamlink.model import ModelSource, ModelSpec, TensorSpec
 from tests.support.models import pattern_model
 from tests.support.objects import Exchange, some_arrays
 from tests.support.peers import until
@@ -63,10 +63,20 @@ def test_what_is_read_when_its_client_is_forgotten_stays_until_that_ends(
     assert not folders(tmp_path)
 
 
+class Known:
+    """A model with an identity, as files have: what has arrived of it is kept for the next call."""
+
+    def __init__(self, model: ModelSource) -> None:
+        self.spec, self.read, self.close = model.spec, model.read, model.close
+
+    def identity(self) -> str:
+        return "known"
+
+
 def test_the_first_half_of_a_model_is_forgotten_too(exchange: Exchange, tmp_path: Path) -> None:
-    token = CancelToken()
+    token, model = CancelToken(), Known(pattern_model(SPEC))
     with pytest.raises(Cancelled):
-        exchange.client().put(pattern_model(SPEC), progress=halfway(token.cancel), cancel=token)
+        exchange.client().put(model, progress=halfway(token.cancel), cancel=token)
     assert exchange.server.nbytes == SPEC.nbytes
     exchange.server.forget("site-1")
     until(lambda: exchange.server.nbytes == 0 and not folders(tmp_path))
@@ -86,12 +96,12 @@ def test_what_arrives_when_its_client_is_forgotten_is_released_once_it_is_here(
 def test_what_is_cut_after_its_client_was_forgotten_is_not_kept(
     exchange: Exchange, tmp_path: Path
 ) -> None:
-    token = CancelToken()
+    token, model = CancelToken(), Known(pattern_model(SPEC))
 
     def forget() -> None:
         exchange.server.forget("site-1")
         token.cancel()
 
     with pytest.raises(Cancelled):
-        exchange.client().put(pattern_model(SPEC), progress=halfway(forget), cancel=token)
+        exchange.client().put(model, progress=halfway(forget), cancel=token)
     until(lambda: exchange.server.nbytes == 0 and not folders(tmp_path))
