@@ -24,8 +24,8 @@ from streamlink.stores import MemoryStore
 __all__ = ["MEMORY_BYTES", "join", "security", "serve", "settings"]
 
 MEMORY_BYTES = 768 << 20
-"""What the server may have for the models of all its clients together: little more than the least for
-a thousand of them with the default chunks, which is 768 KiB each."""
+"""What the server may have for the models of all its clients together: little more than the least
+for a thousand of them with the default chunks, which is 768 KiB each."""
 
 _JOIN_SECONDS, _MOVE_SECONDS = 500.0, 280.0
 _AT_ONCE = 8  # clients of one process that connect at the same time
