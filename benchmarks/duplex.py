@@ -110,7 +110,7 @@ class Rounds:
 
     @property
     def cpu_seconds_per_gb(self) -> float:
-        """The server's processor time for a GB of payload, whichever way it went (seconds)."""
+        """CPU time of the server per GB of payload, both directions together (seconds)."""
         return self.cpu_seconds / (self.payload_bytes / 1e9)
 
     def as_json(self) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def show_numbers(folder: Path, counts: Counts | None) -> list[Goal]:
 
 
 def _from(path: Path, goals: Iterable[Goal]) -> list[Goal]:
-    """Return the goals with the file that they come from, where they were measured."""
+    """Return each goal that was measured, with the file of its result."""
     return [replace(goal, file=path.name if goal.reached is not None else "") for goal in goals]
 
 

@@ -146,7 +146,7 @@ class KeptParts:
         self._kept = {each.case: each for each in self.known if each.is_kept}
 
     def __call__(self, name: str, seconds: float, measure: Callable[[], Facts]) -> Facts:
-        """Return what is kept of a part, or measure it.
+        """Return the kept result of a part, or measure the part now.
 
         Raises:
             NoTimeLeft: it would not end before the deadline.

@@ -1,4 +1,4 @@
-"""``Endings``: tells the server which reads and puts of a client are over, until the server knows.
+"""``Endings``: tells the server which reads and puts of a client are over, until it has heard.
 
 A read that the server does not know to have ended keeps its object, and so does a put that nobody
 wants any more. What cannot be told at once, such as while the connection is cut, is told later,
@@ -83,7 +83,7 @@ class Endings:
             self.ask(ending)
 
     def ask(self, ending: Ending | Drop) -> None:
-        """Do the same, and raise what the server answers.
+        """As ``tell``, but raise the server's refusal.
 
         Raises:
             RequestRefused: the server has nothing of that kind, or refuses.

@@ -121,7 +121,7 @@ class ReceiveStream(ChunkReceiver):
         self._account(now)
 
     def drop_base(self, offset: int, *, now: float) -> None:
-        """Have everything from ``offset`` on sent again, plain: the base cannot be read any more.
+        """Request all bytes from ``offset`` on again, plain: the base can no longer be read.
 
         What is on its way needs the base, so all channels are closed; the next accept has none.
         """

@@ -195,7 +195,11 @@ def data_carrier_to(
             carrier = module.new_data_carrier(address, port, there, config, clock)
             if carrier is not None:
                 return carrier
-            _leave(each, port, "a proxy, or no TLS, is between here and the server")
+            _leave(
+                each,
+                port,
+                "it cannot be used from here, as through a proxy or without TLS",
+            )
     return None
 
 

@@ -32,7 +32,7 @@ def in_cycle(thing: object) -> None:
 
 @contextmanager
 def collecting_only_there() -> Iterator[None]:
-    """Let nothing else collect garbage within the block."""
+    """Turn automatic garbage collection off within the block."""
     gc.disable()
     try:
         yield

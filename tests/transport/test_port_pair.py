@@ -121,7 +121,7 @@ def test_where_no_port_is_above_a_client_does_without(address: str) -> None:
     [
         ("127.0.0.1:5000", DataPort("pigeon", 8518), "port 8518 (pigeon).*does not know it"),
         ("127.0.0.1:5000", DataPort("tcp", 8518), "port 8518 (tcp).*data_ports permits 80-81 only"),
-        ("10.0.0.1:5000", DataPort("tcp", 80), "port 80 (tcp).*a proxy, or no TLS"),
+        ("10.0.0.1:5000", DataPort("tcp", 80), "port 80 (tcp).*through a proxy or without TLS"),
     ],
 )
 def test_a_client_logs_which_port_it_leaves_alone_and_why(

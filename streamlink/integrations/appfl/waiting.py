@@ -71,7 +71,7 @@ class Waiting:
             raise RoundError(what)
 
     def _end_others(self, error: Exception) -> None:
-        # Not ``error`` itself, whose traceback holds a model.
+        # Not ``error`` itself: its traceback would keep a model in memory.
         what = f"the round has failed: {type(error).__name__}: {error}"
         with self._lock:
             self._last = error if isinstance(error, RoundError) else RoundError(what)
