@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,8 @@ __all__ = ["table_of", "write_page"]
 
 SHOWN = ("model", "line", "calls, s", "round, s", "server, MB", "client, MB", BESIDE_BARE,
          "to tuned", "asked for and not met")  # fmt: skip
+
+PAGE_WIDTH = 120  # of the prose of our pages (letters)
 
 
 def write_page(path: Path, rows: Sequence[tuple[str, ...]]) -> None:
@@ -38,7 +41,8 @@ def table_of(rows: Sequence[tuple[str, ...]]) -> str:
     commits = sorted({commit for each in facts for commit in each["commit"].split(", ")})
     table = "\n".join(f"| {' | '.join(each)} |" for each in lines)
     exact = "exact in every element" if _are_exact(facts) else "NOT ALL EXACT"
-    return f"{table}\n\nResults: {exact}. Machine: {machines}. Commits: {', '.join(commits)}."
+    words = f"Results: {exact}. Machine: {machines}. Commits: {', '.join(commits)}."
+    return f"{table}\n\n{textwrap.fill(words, PAGE_WIDTH)}"
 
 
 def _row(facts: dict[str, str]) -> tuple[str, ...]:
