@@ -22,8 +22,6 @@ import streamlink
 from benchmarks.arrays import Load, tune_allocator
 from benchmarks.bulk import link_config
 from benchmarks.worker import peak_rss_bytes, reset_peak, rss_bytes
-from streamlink.blocks import part_hashes
-from streamlink.rounds.aggregate.mean import WeightedMean
 from streamlink.stores import MemoryStore
 
 __all__ = ["WARM_UP_ROUNDS"]
@@ -123,64 +121,6 @@ def raw_client(comm: MPI.Comm, plan: Load, rounds: int) -> None:
         MPI.Request.Waitall(sent)
 
 
-# ----- buffers, and the work that streamlink does on the bytes ------------------------------------
-
-
-def worked_server(comm: MPI.Comm, plan: Load, rounds: int) -> dict[str, Any]:
-    """Send as ``raw_server``, and hash what is sent and what arrives, and make the mean of it."""
-    base = _base()
-    model, mean = _model(plan), WeightedMean([1.0] * (comm.Get_size() - 1))
-    answers = {rank: _model(plan) for rank in range(1, comm.Get_size())}
-    done = 0
-
-    def run(count: int) -> None:
-        nonlocal done
-        for _ in range(count):
-            due = {
-                (rank, at): comm.Irecv(values, rank, at)
-                for rank, answer in answers.items()
-                for at, values in enumerate(answer)
-            }
-            sent = []
-            for at, values in enumerate(model):
-                for piece in _pieces(values, plan):
-                    part_hashes(0, [piece.data.cast("B")])
-                sent.append([comm.Isend(values, rank, at) for rank in answers])
-            for at, values in enumerate(model):
-                MPI.Request.Waitall([*sent[at], *(due[rank, at] for rank in answers)])
-                arrived = [_pieces(answer[at], plan) for answer in answers.values()]
-                for out, *inputs in zip(_pieces(values, plan), *arrived, strict=True):
-                    for piece in inputs:
-                        part_hashes(0, [piece.data.cast("B")])
-                    mean.combine("F32", inputs, out)
-            done += 1
-
-    seconds = _timed(run, rounds)
-    return _told(base, seconds, model, done)
-
-
-def worked_client(comm: MPI.Comm, plan: Load, rounds: int) -> None:
-    """Answer as ``raw_client``, and hash what arrives and what is sent."""
-    model = _model(plan)
-    for _ in range(WARM_UP_ROUNDS + rounds):
-        requests = [comm.Irecv(values, 0, at) for at, values in enumerate(model)]
-        sent = []
-        for at, request in enumerate(requests):
-            request.Wait()
-            for piece in _pieces(model[at], plan):
-                part_hashes(0, [piece.data.cast("B")])
-                piece += ADDED
-                part_hashes(0, [piece.data.cast("B")])
-            sent.append(comm.Isend(model[at], 0, at))
-        MPI.Request.Waitall(sent)
-
-
-def _pieces(values: npt.NDArray[np.float32], plan: Load) -> Model:
-    """Return ``values`` in pieces of a chunk's size, so that what follows finds them in cache."""
-    count = plan.message_bytes // 4
-    return [values[start : start + count] for start in range(0, values.size, count)]
-
-
 # ----- pickled messages: the model as one object, client by client ------------------------------
 
 
@@ -255,18 +195,8 @@ def _told(base: int, seconds: float, model: Model, rounds: int) -> dict[str, Any
     }
 
 
-SERVERS = {
-    "streamlink": streamlink_server,
-    "raw": raw_server,
-    "worked": worked_server,
-    "pickled": pickled_server,
-}
-CLIENTS = {
-    "streamlink": streamlink_client,
-    "raw": raw_client,
-    "worked": worked_client,
-    "pickled": pickled_client,
-}
+SERVERS = {"streamlink": streamlink_server, "raw": raw_server, "pickled": pickled_server}
+CLIENTS = {"streamlink": streamlink_client, "raw": raw_client, "pickled": pickled_client}
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
