@@ -40,7 +40,11 @@ def table_of(rows: Sequence[tuple[str, ...]]) -> str:
     machines = ", ".join(dict.fromkeys(each["machine"] for each in facts))
     commits = sorted({commit for each in facts for commit in each["commit"].split(", ")})
     table = "\n".join(f"| {' | '.join(each)} |" for each in lines)
-    exact = "exact in every element, in all runs that completed" if _are_exact(facts) else "NOT ALL EXACT"
+    exact = (
+        "exact in every element, in all runs that completed"
+        if _are_exact(facts)
+        else "NOT ALL EXACT"
+    )
     words = f"Results: {exact}. Machine: {machines}. Commits: {', '.join(commits)}."
     return f"{table}\n\n{textwrap.fill(words, PAGE_WIDTH)}"
 
