@@ -32,10 +32,13 @@ HERE_BY_THEN = 1_500_000
 
 
 def wait_for_the_update(store: Path, nbytes: int) -> None:
-    """Wait until the server has so much of it; who asks is answered whatever else goes on."""
+    """Wait until the server has so much of it, and the client has stopped behind that."""
     while True:
-        status = ask(control_path(store), {"do": "status"})
-        if any(each["received_bytes"] >= nbytes for each in status.get("clients", ())):
+        clients = ask(control_path(store), {"do": "status"}).get("clients", ())
+        # And stands there: one that is killed on its way would leave that to the next process.
+        if (store.parent / "was-here").exists() and any(
+            each["received_bytes"] >= nbytes for each in clients
+        ):
             return
         threading.Event().wait(0.05)
 

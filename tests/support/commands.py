@@ -23,7 +23,9 @@ REPOSITORY = Path(__file__).parents[2]
 def environment(*folders: Path) -> dict[str, str]:
     """The environment of a child that imports from ``folders`` and from here."""
     path = os.pathsep.join(map(str, (*folders, REPOSITORY)))
-    return {**os.environ, "PYTHONPATH": path, "COLUMNS": "80", "NO_COLOR": "1"}
+    # With the handler of faults, a process that is aborted says where its threads are.
+    settings = {"COLUMNS": "80", "NO_COLOR": "1", "PYTHONFAULTHANDLER": "1"}
+    return {**os.environ, "PYTHONPATH": path, **settings}
 
 
 def streamlink(*words: object) -> list[str]:
@@ -67,9 +69,22 @@ class Command:
         assert self.process.stderr is not None
         with ThreadPoolExecutor(1) as pool:
             output = pool.submit(self.process.stdout.read)
-            self.lines += self.process.stderr.readlines()
+            try:
+                self.lines += self.process.stderr.readlines()
+            except BaseException:
+                # It hangs, and would keep the pool waiting for its output.
+                self.abort()
+                raise
             self.output += output.result()
         return self.process.wait()
+
+    def abort(self) -> None:
+        """End it where it hangs, and the processes it has started; ``log`` then says where."""
+        if self.process.poll() is None:
+            for child in psutil.Process(self.process.pid).children(recursive=True):
+                child.kill()
+            self.process.send_signal(signal.SIGABRT)
+            self.process.wait()
 
     @property
     def log(self) -> str:
@@ -89,13 +104,12 @@ class Command:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End what a failing test has left; its children end with it."""
-        if self.process.poll() is None:
-            for child in psutil.Process(self.process.pid).children(recursive=True):
-                child.kill()
-            self.process.kill()
-        if error is not None:
+        """End what a failing test has left; show what it has said, and where it was."""
+        self.abort()
+        if error is not None and self.process.stderr is not None:
             self.process.wait()
+            self.lines += self.process.stderr.readlines()
+            print(f"{self.process.args} said:\n{self.log}")
         for pipe in (self.process.stdout, self.process.stderr):
             if pipe is not None:
                 pipe.close()
