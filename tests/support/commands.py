@@ -109,7 +109,7 @@ class Command:
         if error is not None and self.process.stderr is not None:
             self.process.wait()
             self.lines += self.process.stderr.readlines()
-            print(f"{self.process.args} said:\n{self.log}")
+            print(f"{self.process.args!r} said:\n{self.log}")
         for pipe in (self.process.stdout, self.process.stderr):
             if pipe is not None:
                 pipe.close()
