@@ -11,6 +11,7 @@ from streamlink.link.bases import Bases
 from streamlink.link.crew import Crew
 from streamlink.link.exchange import Exchange, Opened
 from streamlink.link.facts import to_metadata
+from streamlink.link.filled import Filled
 from streamlink.link.peer_request import PeerRequest
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
@@ -24,6 +25,9 @@ from streamlink.transport.hub import Hub
 from streamlink.transport.session import PendingReply, Session
 
 __all__ = ["Peer"]
+
+
+_FILLED = Filled()  # of the process: two servers could be given the same arrays
 
 
 class Peer:
@@ -155,7 +159,8 @@ class Peer:
             The future. It fails with ``ExchangeFailed``, whatever the cause.
 
         Raises:
-            ModelError: ``model`` cannot be read, or no model can go into ``into``.
+            ModelError: ``model`` cannot be read, or no model can go into ``into``, such as arrays
+                that another exchange still fills.
             StoreError: there is no model at the path, or no store can be there.
             LocalProtocolError: a fact in ``metadata`` or the topic is no text, or there is too much
                 of it.
@@ -169,11 +174,13 @@ class Peer:
         require_sendable(facts, topic=topic)
         sink_for = None if into is None else as_sink(into)
         source = None if model is None else as_source(model)
+        give_back = _FILLED.take(into)
 
         def open_it(spec: ModelSpec | None, has_answer: bool) -> Opened:
             return self._open_exchange(topic, attempt, facts, spec, has_answer)
 
         def release() -> None:
+            give_back()
             if source is not None and source is not model:  # the user's own stays open
                 source.close()
 
