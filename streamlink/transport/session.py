@@ -200,8 +200,6 @@ class Session:
         """What a new call has to carry."""
         return self._pump
 
-    # --- asking -------------------------------------------------------------------
-
     def request(
         self,
         topic: str,
@@ -218,13 +216,15 @@ class Session:
         ``extents`` are the bytes of the two models that travel; None: all.
 
         Raises:
-            LocalProtocolError: a fact in ``metadata`` or the topic is no text, or there is too much
-                of it.
+            LocalProtocolError: a fact or the topic is no text, or there is too much of it.
+            StreamlinkError: why the session has ended.
         """
         require_sendable(metadata, part, topic)
         pending = PendingReply(self.clock)
         # Both until it is noted: a quick reply would find nothing that waits for it.
         with self._lock, self._pump.locked() as (machine, now):
+            if self.error is not None:
+                raise to_raise(self.error)
             pending.number = machine.request(
                 topic,
                 attempt=attempt,
