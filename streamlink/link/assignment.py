@@ -123,7 +123,8 @@ class Assignment:
         self._outgoing: SendTransfer | None = None
         self._is_answered = False
         self._called_off = session.clock.event()
-        self._called_off_because = ""
+        self.called_off_because = ""
+        """Why the server cancelled the request; empty: it has not."""
 
     @property
     def topic(self) -> str:
@@ -166,6 +167,11 @@ class Assignment:
         return self._outgoing is not None
 
     @property
+    def is_called_off(self) -> bool:
+        """Whether the server cancelled the request."""
+        return self._called_off.is_set()
+
+    @property
     def part(self) -> tuple[str, ...]:
         """Patterns of the tensors that are wanted back (see ``model.part``); empty: all."""
         return self._request.part
@@ -186,13 +192,17 @@ class Assignment:
                 ``ModelSpec`` and returns a sink. See ``TargetLike``.
 
         Raises:
-            LocalProtocolError: no model comes with this request.
+            LocalProtocolError: no model comes with this request, or it was received already.
             ModelError: no model can go into ``into``, or it has other tensors.
             StoreError: the disk is full or broken.
             Cancelled: the client's token was cancelled.
             StreamlinkError: the transfer failed, or the request was called off.
         """
         sink_for = as_sink(into)
+        if self._incoming is not None:
+            raise LocalProtocolError(
+                f"the model of {self.topic!r} was received already; it comes once"
+            )
         return receive_model(self.incoming(), lambda model: sink_for(model.spec))
 
     def answer(
@@ -214,8 +224,8 @@ class Assignment:
             The receipt of the model that the server has committed.
 
         Raises:
-            LocalProtocolError: the server wants no model back, or a fact is no text, or there is
-                too much of it.
+            LocalProtocolError: the server wants no model back, the request was answered already,
+                or a fact is no text, or there is too much of it.
             ModelError: ``model`` cannot be read.
             StoreError: there is no model at the path, or it cannot be read.
             Cancelled: the client's token was cancelled.
@@ -225,6 +235,8 @@ class Assignment:
         """
         facts = to_metadata(metadata, metrics)
         require_sendable(facts)  # before the model has gone
+        if self._is_answered:
+            raise LocalProtocolError(f"the request {self.topic!r} was answered already")
         self.check()
         receipt = None if model is None else self._send(model, metrics)
         self.reply(metadata=facts)
@@ -346,7 +358,11 @@ class Assignment:
 
     @contextmanager
     def alive(self) -> Iterator[None]:
-        """Report progress every few seconds, for work that cannot: only that this process lives."""
+        """Report progress every few seconds, for work that cannot: only that this process lives.
+
+        It does not begin to take the model of the request, for which the server waits as long as
+        its ``open_timeout``: receive it first.
+        """
         with self._reports.alive():
             yield
 
@@ -377,7 +393,7 @@ class Assignment:
         self._cancel.check()
         if self._called_off.is_set():
             raise StreamAborted(
-                AbortCode.STALE_ATTEMPT, self._called_off_because, by_peer=True, who="the server"
+                AbortCode.STALE_ATTEMPT, self.called_off_because, by_peer=True, who="the server"
             )
         if self._session.error is not None:
             raise to_raise(self._session.error)
@@ -385,7 +401,7 @@ class Assignment:
     def call_off(self, reason: str) -> None:
         """Note that the server cancelled the request; the work ends at its next ``check``."""
         # The reason first: ``check`` reads it as soon as the event is set.
-        self._called_off_because = reason
+        self.called_off_because = reason
         self._called_off.set()
 
     def reply(
@@ -406,6 +422,14 @@ class Assignment:
         if self.wants_model and self._outgoing is None:
             omitted.append("returns")
         return {OMITS: ",".join(omitted)} if omitted else {}
+
+    def require_answered(self) -> None:
+        """Raise ``LocalProtocolError`` where the work is over and the server still waits."""
+        if not (self._is_answered or self.is_called_off):
+            raise LocalProtocolError(
+                f"the function that was given the request {self.topic!r} returned without an "
+                "answer; call answer(), which needs no model, before it returns"
+            )
 
     def decline(self, error: StreamlinkError) -> None:
         """Answer with ``error`` before any work, and release the stream of the model to come."""

@@ -420,6 +420,7 @@ class ClientLink(Closing):
         def serve() -> None:
             try:
                 work(assignment)
+                assignment.require_answered()
             except BaseException as error:
                 # The server hears it at once, and need not wait for its deadline; also of
                 # ``sys.exit``, which ends this thread only.
@@ -442,5 +443,9 @@ class ClientLink(Closing):
             # Nothing is wrong here, and no line of this end is to blame.
             text = "the server did not take the answer of %r to %r: %s"
             logger.warning(text, self._name, assignment.topic, error.reason)
+            return
+        if assignment.is_called_off:  # whatever that made of the work, it is no fault of this end
+            text = "%s: the server called the work on %r off: %s"
+            logger.warning(text, self._name, assignment.topic, assignment.called_off_because)
             return
         logger.exception("the work on %r failed", assignment.topic)

@@ -202,7 +202,61 @@ def test_a_client_that_has_gone_cannot_be_asked(asked: Asked) -> None:
     peer = asked.peer(add_one)
     asked.links[0].close()
     assert asked.server.wait_until_left("site-1", WAIT)
-    assert isinstance(peer.ask("add").exception(WAIT), ExchangeFailed)
+    with pytest.raises(ExchangeFailed, match=r"site-1.*ask it again if it comes back"):
+        peer.ask("add").result(WAIT)
+
+
+def test_work_that_returns_without_an_answer_fails_the_exchange(asked: Asked) -> None:
+    peer = asked.peer(lambda assignment: None)
+    with pytest.raises(ExchangeFailed, match=r"'add' returned without an answer; call answer\(\)"):
+        peer.ask("add", arrays()).result(WAIT)
+
+
+def test_work_that_was_called_off_is_logged_in_one_line(
+    asked: Asked, caplog: pytest.LogCaptureFixture
+) -> None:
+    stuck = Stuck()
+
+    def serve(assignment: Assignment) -> None:
+        stuck(assignment)
+        assignment.check()  # raises: it was called off
+
+    done = asked.peer(serve).ask("add")
+    assert stuck.began.acquire(timeout=WAIT)
+    done.cancel("no longer needed")
+    until(lambda: any(each.name == "streamlink.client" for each in caplog.records))
+    (logged,) = [each for each in caplog.records if each.name == "streamlink.client"]
+    assert "'add' off: no longer needed" in logged.getMessage()
+    assert (logged.levelname, logged.exc_info) == ("WARNING", None)
+
+
+def test_arrays_that_an_exchange_still_fills_are_refused_until_it_is_over(asked: Asked) -> None:
+    stuck, into = Stuck(), arrays(0)
+    peer = asked.peer(stuck)
+    first = peer.ask("add", arrays(), into=into)
+    with pytest.raises(ModelError, match="another exchange still fills these arrays"):
+        peer.ask("add", arrays(), into=into)
+    stuck.may_end.set()
+    first.result(WAIT)
+    peer.ask("add", arrays(4), into=into).result(WAIT)
+    assert into["w"].tolist() == [5] * 6
+
+
+def test_a_request_is_answered_once_and_its_model_comes_once(asked: Asked) -> None:
+    found: list[str] = []
+
+    def serve(assignment: Assignment) -> None:
+        assignment.receive(MemoryStore())
+        with pytest.raises(LocalProtocolError, match="'add' was received already"):
+            assignment.receive(MemoryStore())
+        assignment.answer(metadata={"number": "1"})
+        with pytest.raises(LocalProtocolError, match="'add' was answered already"):
+            assignment.answer(metadata={"number": "2"})
+        found.append("both")
+
+    result = asked.peer(serve).ask("add", arrays()).result(WAIT)
+    assert result.metadata == {"number": "1"}
+    until(lambda: found == ["both"])
 
 
 def test_what_cannot_be_sent_or_filled_is_refused_before_anything_is_sent(asked: Asked) -> None:

@@ -66,10 +66,16 @@ def test_a_request_that_was_ended_counts_nothing_of_it(federation: Federation) -
 
 
 def test_an_answer_not_there_yet_is_none(federation: Federation) -> None:
-    federation.link("site-1", lambda _: None)
+    may_end = threading.Event()
+
+    def work(assignment: Assignment) -> None:
+        may_end.wait(WAIT)
+
+    federation.link("site-1", work)
     exchange = federation.peer("site-1").request("train", SPEC, attempt=Attempt())
     assert exchange.wait_reply(0.05) is None
     assert exchange.failure is None
+    may_end.set()
 
 
 def test_a_server_that_fails_says_so_to_its_clients() -> None:
