@@ -111,5 +111,17 @@ class OpenObject:
         """Return the names of the tensors, in logical order."""
         return list(self.spec.names)
 
+    # No ``Mapping`` to inherit from: it compares by content, and would read both objects for that.
+
+    def items(self) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+        """Yield name and tensor, each read when it is its turn."""
+        for name in self.spec.names:
+            yield name, self[name]
+
+    def values(self) -> Iterator[npt.NDArray[Any]]:
+        """Yield the tensors, each read when it is its turn."""
+        for name in self.spec.names:
+            yield self[name]
+
 
 _PIECE_BYTES = 4 << 20

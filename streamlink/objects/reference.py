@@ -69,16 +69,17 @@ class Reference:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the reference that ``text`` is.
+        """Return the reference that ``text`` is; spaces and line ends around it do not count.
 
         Raises:
-            InvalidReference: it is not a reference. Only one text stands for each reference.
+            InvalidReference: it is not a reference. Only one text stands for each reference,
+                but for that.
         """
         if not isinstance(text, str):
             raise InvalidReference(f"a reference is a text, not a {type(text).__name__}")
         if len(text) > MAX_REFERENCE_CHARS:
             raise _invalid(f"it has {len(text)} characters; the most are {MAX_REFERENCE_CHARS}")
-        match = _TEXT.fullmatch(text)
+        match = _TEXT.fullmatch(text.strip())
         if match is None:
             raise _invalid(f"{text[:40]!r} does not begin with {_PREFIX} or has other characters")
         return cls._of(_decoded(match[1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -165,7 +166,8 @@ class ObjectServer(Closing):
     def close(self, reason: str = "the object server is closing") -> None:
         """End all transfers, release all objects, and stop listening; all references end with it.
 
-        A server that was passed in goes on, and may serve those of another object server.
+        A server that was passed in goes on, and may serve those of another object server. One of
+        its own waits for clients that are disconnected, as ``Server.close`` does.
         """
         with self._holding.changed:
             self._is_closed = True
@@ -208,12 +210,13 @@ class ObjectServer(Closing):
             ObjectLimit: there are too many objects, or too many bytes of them.
             ModelError: it cannot be read as a model.
             Cancelled: the server's token was cancelled; nothing is held.
-            ValueError: readers, reads or ttl make no sense.
+            ValueError: readers, reads, ttl or digest make no sense.
             RuntimeError: this server was closed.
         """
         if self._is_closed:
             raise RuntimeError("this object server was closed; make another one")
         self._server.cancel.check()
+        _require_digest(digest)
         source = as_source(model)
         is_ours = source is not model
         try:
@@ -367,6 +370,14 @@ def answering(answer: _Answer, asked: ClientRequest) -> None:
 
 def _parsed(reference: Reference | str) -> Reference:
     return Reference.parse(reference) if isinstance(reference, str) else reference
+
+
+def _require_digest(digest: str | None) -> None:
+    if digest and re.fullmatch("[0-9a-f]{64}", digest) is None:
+        raise ValueError(
+            f"digest={digest[:80]!r} is none: pass what digest_of(model) returns, 64 hexadecimal "
+            "digits, None to have it computed, or an empty text to state none"
+        )
 
 
 def _nothing() -> None:

@@ -317,7 +317,7 @@ class Shelf(Generic[T]):
         if (is_complete or lease.has_all) and held.reads_left is not None:
             held.reads_left -= 1
             if held.reads_left == 0:
-                self._end(held, ObjectRefused(f"{_what(held.reference)} has no reads left"))
+                self._end(held, _read_up(held.reference))
         self._release_if_over(held)
 
     # --- releasing --------------------------------------------------------------------------
@@ -375,7 +375,10 @@ class Shelf(Generic[T]):
         others = held.leases.difference(over)
         if held.reads_left is not None and len(others) >= held.reads_left:
             names = ", ".join(sorted({lease.holder.reader or "the server" for lease in others}))
-            raise ObjectRefused(f"{_what(held.reference)} has no reads left: {names} reads it now")
+            raise ObjectRefused(
+                f"{_what(held.reference)} has no reads left: {names} reads it now; try again when "
+                "that has ended, or put it with more reads"
+            )
         for lease in over:
             lease.is_open = False
             held.leases.discard(lease)
@@ -403,6 +406,10 @@ def _expired(reference: Reference) -> ObjectError:
     return ObjectExpired(
         f"{_what(reference)} has expired; put it again, with a longer ttl if it is read this late"
     )
+
+
+def _read_up(reference: Reference) -> ObjectError:
+    return ObjectRefused(f"{_what(reference)} has no reads left; put it again, with more reads")
 
 
 def _released(reference: Reference) -> ObjectError:

@@ -112,7 +112,7 @@ def test_the_last_read_of_a_client_that_leaves_at_once_is_counted() -> None:
             client.get(reference, MemoryStore())
             client.close()
             # Counted, although the thread that has sent it has not come to that yet.
-            with pytest.raises(ObjectRefused, match=r"has no reads left$"):
+            with pytest.raises(ObjectRefused, match=r"no reads left; put it again, with more"):
                 server.open(reference)
         finally:
             may_end.set()

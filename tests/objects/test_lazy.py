@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
+import numpy as np
 import pytest
 
 from streamlink.cancel import CancelToken
@@ -40,6 +41,8 @@ def test_an_object_is_a_source_and_a_mapping_of_tensors(exchange: Exchange) -> N
     reference = exchange.server.put(arrays)
     with exchange.client().open(str(reference)) as lazy:
         assert lazy.keys() == list(arrays)
+        assert all(np.array_equal(arrays[name], array) for name, array in lazy.items())
+        assert [array.nbytes for array in lazy.values()] == [a.nbytes for a in arrays.values()]
         assert "bias" in lazy
         assert "other" not in lazy
         assert len(lazy) == len(arrays)

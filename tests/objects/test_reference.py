@@ -106,6 +106,11 @@ def test_what_is_no_text_is_no_reference(wrong: object) -> None:
         Reference.parse(wrong)  # type: ignore[arg-type]
 
 
+def test_spaces_and_line_ends_around_a_reference_do_not_count() -> None:
+    known = a_reference()
+    assert Reference.parse(f" {known}\n") == known
+
+
 def test_a_text_that_is_too_long_is_refused_before_it_is_decoded() -> None:
     with pytest.raises(InvalidReference, match=f"most are {MAX_REFERENCE_CHARS}"):
         Reference.parse("slref1." + "A" * MAX_REFERENCE_CHARS)

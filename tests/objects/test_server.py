@@ -158,6 +158,14 @@ def test_the_servers_token_ends_a_put_that_reads_the_model() -> None:
             server.put(some_arrays(), digest="")
 
 
+@pytest.mark.parametrize("digest", ["abc", "G" * 64, "0" * 63])
+def test_a_digest_that_cannot_be_one_is_refused_at_once(digest: str) -> None:
+    with ObjectServer(memory_address()) as server:
+        with pytest.raises(ValueError, match=r"is none: pass what digest_of\(model\) returns"):
+            server.put(some_arrays(), digest=digest)
+        assert len(server) == 0
+
+
 def test_the_servers_token_ends_a_copy_which_is_no_read() -> None:
     token, store = CancelToken(), MemoryStore()
     with ObjectServer(memory_address(), cancel=token) as server:
