@@ -247,8 +247,8 @@ class Server:
         if len(here) < least:
             raise RoundError(
                 f"{len(here)} of {least} clients came within {seconds:g} s "
-                f"({', '.join(sorted(here)) or 'none'}); start the others, raise "
-                "wait_for_clients_seconds or lower min_clients"
+                f"({', '.join(sorted(here)) or 'none'}); start the others, wait longer "
+                "(wait_for_clients_seconds of a job) or ask for fewer (its min_clients)"
             )
         return self.peers()
 
@@ -327,8 +327,8 @@ class Server:
     def close(self, reason: str = "the server is closing") -> None:
         """End all sessions with a goodbye, and stop listening.
 
-        Disconnected clients are waited for, up to ``reconnect_timeout``, so that they get it too;
-        ``cancel`` ends that wait.
+        Disconnected clients are waited for, so that they get it too: up to 4/3 of
+        ``reconnect_timeout`` (by default 40 s) after their loss. ``cancel`` ends that wait.
         """
         with self.cancel.calling(lambda _: self._wait_no_longer(reason)):
             self._hub.close(reason)

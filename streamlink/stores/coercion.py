@@ -262,7 +262,10 @@ def _ordered(entries: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]
 def _made_by(function: Callable[[ModelSpec], ModelSink], spec: ModelSpec) -> ModelSink:
     sink: object = function(spec)
     if not isinstance(sink, ModelSink):
-        raise TypeError(f"the function that makes a sink returned {_kind(sink)}")
+        raise TypeError(
+            f"the function that makes a sink returned {_kind(sink)}, which is none; return "
+            "ArrayModel(arrays), or store.begin(spec)"
+        )
     # Bytes are written by their place in the model: in another order they would fill other tensors.
     try:
         require_same(spec, sink.spec, "the function's sink", "the model")

@@ -321,7 +321,10 @@ def empty_arrays(spec: ModelSpec) -> dict[str, Array]:
 
 def _tensor_of(name: str, array: Array) -> TensorSpec:
     if not isinstance(array, np.ndarray):
-        raise ModelError(f"tensor {name!r} is a {type(array).__name__}, not a NumPy array")
+        raise ModelError(
+            f"tensor {name!r} is a {type(array).__name__}, not a NumPy array; a number or a list "
+            "becomes one by np.asarray(...), and names have no levels: {'layer.w': ...}"
+        )
     try:
         return TensorSpec(name, dtype_name(array.dtype), array.shape)
     except ModelError as error:
