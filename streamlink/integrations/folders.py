@@ -21,6 +21,8 @@ from pathlib import Path
 
 __all__ = ["own_folder"]
 
+_held: set[int] = set()
+"""Descriptors by which a folder is known to have an owner."""
 _WATCH = 'trap "" INT TERM HUP; read -r _; rm -rf -- "$1"'
 
 
@@ -44,11 +46,18 @@ def own_folder(name: str, parent: Path | str = "") -> Iterator[Path]:
         if (lock := _lock_of(left)) is not None:
             _remove(left, lock)
     path, lock = _made(parent, name)
+    owner = os.getpid()
     try:
-        with _watch(path):
-            yield path
+        with _watch(path) as watcher:
+            held = {lock, watcher.stdin.fileno()} if watcher.stdin else {lock}
+            _held.update(held)
+            try:
+                yield path
+            finally:
+                _held.difference_update(held)
     finally:
-        _remove(path, lock)
+        if os.getpid() == owner:  # and no process that it has forked
+            _remove(path, lock)
 
 
 def _watch(path: Path) -> subprocess.Popen[bytes]:
@@ -87,6 +96,18 @@ def _lock_of(path: Path) -> int | None:
             return fd
     os.close(fd)
     return None
+
+
+def _let_go() -> None:
+    """In a forked child: the folders are its parent's, and must not outlive that with this one."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in _held:  # replaced, not closed: the objects around them still know the numbers
+        os.dup2(null, fd, inheritable=False)
+    os.close(null)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 def _remove(path: Path, lock: int) -> None:

@@ -278,8 +278,18 @@ class ClientLink(Closing):
         """Why the last session ended, once it has."""
         return self._error
 
+    @property
+    def is_inherited(self) -> bool:
+        """Whether it is another process's: this one was forked while it was open."""
+        return self._is_started and self._dialer.is_inherited
+
     def close(self, reason: str = "the client is closing") -> None:
-        """Say goodbye and drop the connections; ``cancel`` ends the wait for the answer."""
+        """Say goodbye and drop the connections; ``cancel`` ends the wait for the answer.
+
+        In a process that was forked while it was open it does nothing: the client is the parent's.
+        """
+        if self.is_inherited:
+            return
         self._is_closing.set()
         try:
             self._leave(reason)
@@ -420,7 +430,7 @@ class ClientLink(Closing):
         def serve() -> None:
             try:
                 work(assignment)
-                assignment.require_answered()
+                self._look_for_answer(assignment)
             except BaseException as error:
                 # The server hears it at once, and need not wait for its deadline; also of
                 # ``sys.exit``, which ends this thread only.
@@ -434,6 +444,15 @@ class ClientLink(Closing):
         except BaseException:  # no thread left: the session answers the request with that
             forget()
             raise
+
+    def _look_for_answer(self, assignment: Assignment) -> None:
+        # No failure: another thread may have taken it, and answer later.
+        if not (assignment.is_answered or assignment.is_called_off):
+            logger.warning(
+                "%s: the function that was given the request %r returned without an answer; the "
+                "server waits until answer() is called",
+                self._name, assignment.topic,
+            )  # fmt: skip
 
     def _log_failure(self, assignment: Assignment, error: BaseException) -> None:
         if isinstance(error, Cancelled):

@@ -324,12 +324,20 @@ class Server:
         """The names that are refused, and why."""
         return self._hub.registry.barred
 
+    @property
+    def is_inherited(self) -> bool:
+        """Whether it is another process's: this one was forked while it was open."""
+        return self._hub.is_inherited
+
     def close(self, reason: str = "the server is closing") -> None:
         """End all sessions with a goodbye, and stop listening.
 
         Disconnected clients are waited for, so that they get it too: up to 4/3 of
-        ``reconnect_timeout`` (by default 40 s) after their loss. ``cancel`` ends that wait.
+        ``reconnect_timeout`` (by default 40 s) after their loss. ``cancel`` ends that wait. In a
+        process that was forked while it was open it does nothing: the server is the parent's.
         """
+        if self.is_inherited:
+            return
         with self.cancel.calling(lambda _: self._wait_no_longer(reason)):
             self._hub.close(reason)
 

@@ -106,7 +106,12 @@ class ObjectClient(Closing):
         return self._link.is_over
 
     def close(self) -> None:
-        """Let the server count the last reads, say goodbye and drop the connections."""
+        """Let the server count the last reads, say goodbye and drop the connections.
+
+        In a process that was forked while it was open it does nothing: the client is the parent's.
+        """
+        if self._link.is_inherited:
+            return
         try:
             self._endings.close()
         finally:

@@ -167,8 +167,11 @@ class ObjectServer(Closing):
         """End all transfers, release all objects, and stop listening; all references end with it.
 
         A server that was passed in goes on, and may serve those of another object server. One of
-        its own waits for clients that are disconnected, as ``Server.close`` does.
+        its own waits for clients that are disconnected, as ``Server.close`` does. In a process that
+        was forked while it was open it does nothing: all of it is the parent's.
         """
+        if self._server.is_inherited:
+            return
         with self._holding.changed:
             self._is_closed = True
             self._holding.changed.notify_all()

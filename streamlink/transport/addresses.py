@@ -40,6 +40,8 @@ _LOOK_SECONDS = 1.0
 
 def split_scheme(address: str) -> tuple[str, str]:
     """Return the carrier that ``address`` names, and what follows; without one it is gRPC."""
+    if not isinstance(address, str):
+        raise TypeError(f"an address is a text such as 'host:8470', not a {type(address).__name__}")
     found = _SCHEME.fullmatch(address)
     return (found[1], found[2]) if found else (DEFAULT_SCHEME, address)
 

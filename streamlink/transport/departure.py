@@ -18,7 +18,7 @@ from typing import Protocol
 
 from streamlink.clock import Clock, RunningClock
 
-__all__ = ["MOST_SECONDS", "Departing", "afterwards", "forget", "note"]
+__all__ = ["MOST_SECONDS", "Departing", "afterwards", "forget", "is_inherited", "note"]
 
 logger = logging.getLogger("streamlink.transport")
 
@@ -42,6 +42,7 @@ class Departing(Protocol):
 
 _lock = threading.Lock()
 _open: weakref.WeakSet[Departing] = weakref.WeakSet()
+_inherited: weakref.WeakSet[Departing] = weakref.WeakSet()
 _last: list[Callable[[], object]] = []
 
 
@@ -56,6 +57,15 @@ def forget(end: Departing) -> None:
     """Note that ``end`` was closed; harmless where it was not noted."""
     with _lock:
         _open.discard(end)
+
+
+def is_inherited(end: Departing) -> bool:
+    """Return whether ``end`` is open in the process that this one was forked from.
+
+    To close it here would shut down the sockets of that process, or wait for threads that are not
+    here; so who has it leaves it alone.
+    """
+    return end in _inherited
 
 
 def afterwards(act: Callable[[], object]) -> None:
@@ -83,6 +93,7 @@ def _begin_again() -> None:
     """In a forked child: what its parent has open is the parent's, and has no thread here."""
     global _lock
     _lock = threading.Lock()  # another thread of the parent may have held it
+    _inherited.update(_open)
     _open.clear()
     _last.clear()
 

@@ -227,8 +227,15 @@ class Dialer:
         for each in self.carriers:
             each.renew()
 
+    @property
+    def is_inherited(self) -> bool:
+        """Whether it is another process's: this one was forked while it was open."""
+        return departure.is_inherited(self)
+
     def close(self) -> None:
         """Drop both connections, after a goodbye that was sent has left."""
+        if self.is_inherited:
+            return
         departure.forget(self)
         self._is_closing.set()
         if self._session_pump is not None:

@@ -207,6 +207,11 @@ class Hub:
         """Return a number no stream of this server has had."""
         return next(self._ids)
 
+    @property
+    def is_inherited(self) -> bool:
+        """Whether it is another process's: this one was forked while it was open."""
+        return departure.is_inherited(self)
+
     def close(
         self, reason: str = "the server is closing", *, has_failed: bool = False, most: float = inf
     ) -> None:
@@ -214,6 +219,8 @@ class Hub:
 
         Whoever cannot be reached is waited for as a lost client is, ``most`` seconds in all.
         """
+        if self.is_inherited:
+            return
         self._is_closed = True
         departure.forget(self)
         if not self._listeners:

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from streamlink.integrations.folders import own_folder
+from tests.support.peers import until
 from tests.support.waiting import WAIT
 
 # Each folder has a small process beside it.
@@ -98,6 +99,41 @@ def test_the_folder_of_a_process_goes_with_it(tmp_path: Path, how: str) -> None:
         watch.wait(WAIT)
     assert process.returncode == {"killed": -signal.SIGKILL, "ended": 0}.get(how, 1)
     assert list(tmp_path.iterdir()) == []
+
+
+FORKS = """
+import os
+import signal
+import sys
+from streamlink.integrations.folders import own_folder
+
+with own_folder("spool", sys.argv[1]) as path:
+    if os.fork() == 0:
+        if sys.argv[2] == "lives":
+            os.kill(os.getppid(), signal.SIGKILL)
+            sys.stdin.read()
+        sys.exit(0)
+    os.wait()
+    print(path.is_dir(), flush=True)
+"""
+
+
+def test_a_forked_child_that_ends_leaves_the_folder_to_its_parent(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS, str(tmp_path), "ends"],
+        capture_output=True, text=True, timeout=WAIT, check=True,
+    )  # fmt: skip
+    assert done.stdout == "True\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_forked_child_that_lives_on_does_not_keep_the_folder_of_its_parent(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-c", FORKS, str(tmp_path), "lives"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        assert process.wait(WAIT) == -signal.SIGKILL
+        until(lambda: not list(tmp_path.iterdir()))
 
 
 def test_the_folder_of_a_process_that_was_killed_with_its_watch_goes_with_the_next_one(

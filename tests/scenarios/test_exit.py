@@ -201,6 +201,39 @@ def test_a_forked_child_says_nothing_for_its_parent() -> None:
         assert script.end()[0] == 0
 
 
+def test_a_forked_child_that_leaves_the_with_blocks_ends_nothing_of_its_parents(
+    tmp_path: Path,
+) -> None:
+    text = """
+    import os
+    import numpy as np
+    from streamlink.objects import ObjectClient, ObjectServer
+
+    def get(client):
+        into = {"w": np.zeros(1 << 20, np.float32)}
+        client.get(reference, into=into)
+        return into["w"].sum() == 1 << 20
+
+    def carried(facts):
+        print(facts.carrier, flush=True)
+
+    with (
+        ObjectServer("127.0.0.1:0", spool=sys.argv[1]) as server,
+        ObjectClient(server.address, name="site-2") as early,
+    ):
+        reference = str(early.put({"w": np.ones(1 << 20, np.float32)}, readers=None))
+        if (child := os.fork()) == 0:
+            sys.exit(5)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), get(early), flush=True)
+        with ObjectClient(server.address, name="site-3", on_transfer=carried) as late:
+            print(get(late), flush=True)
+    """
+    with Script(text, str(tmp_path / "spool")) as script:
+        assert script.line() == "5 True"
+        assert [script.line(), script.line()] == ["tcp", "True"]
+        assert script.end()[0] == 0
+
+
 def test_a_job_in_a_thread_of_its_own_is_finished_first() -> None:
     """A thread that is no daemon keeps a process, as everywhere in Python; the server serves on."""
     text = """

@@ -275,7 +275,7 @@ def test_a_commit_that_is_being_said_again_is_still_found(pair: Pair) -> None:
 
 def test_asking_over_an_ended_session_is_an_error(pair: Pair) -> None:
     pair.server.close("done")
-    with pytest.raises(StreamlinkError, match="CLOSED"):
+    with pytest.raises(StreamlinkError, match="left: done"):
         pair.server.request("train")
 
 
