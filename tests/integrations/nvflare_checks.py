@@ -99,6 +99,22 @@ def check_an_update_that_is_not_finite_is_refused_by_its_site_unless_accepted(fo
     assert np.isinf(job.mean(ParamsType.FULL, diverged)["w"]).all()
 
 
+def check_steps_and_metrics_count_as_in_flares_own_average(folder: Path) -> None:
+    """Steps that are no number, or none that can be a weight, count as one."""
+    job = Job(folder)
+    for number, steps in enumerate((3, None, "abc", float("nan"), -1)):
+        meta = {"client_name": f"site-{number}", "NUM_STEPS_CURRENT_ROUND": steps}
+        values = {name: value + number for name, value in MODEL.items()}
+        model = FLModel(params=values, meta=meta, metrics={"loss": float(number)})
+        job.aggregator.accept_model(model)
+    mean = job.aggregator.aggregate_model()
+    expected = (0 * 3 + 1 + 2 + 3 + 4) / 7
+    assert abs(mean.metrics["loss"] - expected) < 1e-12
+    assert np.allclose(mean.params["w"].materialize(), MODEL["w"] + expected)
+    job.aggregator.accept_model(FLModel(params=dict(MODEL), meta={"client_name": "a"}))
+    assert job.aggregator.aggregate_model().metrics is None  # not all have sent some
+
+
 def check_a_damaged_model_of_a_job_is_no_first_round(folder: Path) -> None:
     job = Job(folder)
     job.mean(ParamsType.FULL, dict(MODEL))

@@ -10,14 +10,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nvflare.apis.fl_constant import FLMetaKey
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.abstract.model import ModelLearnableKey, make_model_learnable
 from nvflare.app_common.abstract.model_persistor import ModelPersistor
 from nvflare.app_common.aggregators.model_aggregator import ModelAggregator
-from nvflare.app_common.aggregators.weighted_aggregation_helper import (
-    WeightedAggregationHelper,
-    filter_aggregatable_metrics,
+from nvflare.app_common.workflows.base_fedavg import (
+    _aggregate_fl_model_metrics as mean_of_metrics,
+)
+from nvflare.app_common.workflows.base_fedavg import (
+    _get_num_steps_weight as steps_of,
 )
 
 from streamlink import ModelSource, copy_model
@@ -68,8 +69,9 @@ class StorePersistor(ModelPersistor):
 class StoreAggregator(ModelAggregator):
     """Averages the clients' models range by range into a directory of safetensors.
 
-    Weights are the clients' steps, as in FLARE's FedAvg; the sum is in the order of their names, so
-    its bits do not depend on who was first. Differences, of all tensors or of some, are added to
+    Weights are the clients' steps, and metrics are averaged, by the functions of FLARE's FedAvg;
+    the sum is in the order of the clients' names, so its bits do not depend on who was first.
+    Differences, of all tensors or of some, are added to
     the model that they are for, in its dtypes.
 
     Args:
@@ -93,8 +95,8 @@ class StoreAggregator(ModelAggregator):
 
     def aggregate_model(self) -> Any:
         """Average what was accepted, store it, and return it unread."""
-        models, steps = dict(self._models), FLMetaKey.NUM_STEPS_CURRENT_ROUND
-        weights = {name: float(each.meta.get(steps) or 1) for name, each in models.items()}
+        models = dict(self._models)
+        weights = {name: steps_of(each) for name, each in models.items()}
         parts = {name: whole(model.params) for name, model in models.items()}
         persistor = self.fl_ctx.get_engine().get_component(self.persistor)
         mean: ModelSource = AveragedModel(parts, weights, accept_non_finite=self.accept_non_finite)
@@ -105,14 +107,10 @@ class StoreAggregator(ModelAggregator):
             mean = with_differences(whole(base), mean)
         store = persistor.store(self.fl_ctx)
         copy_model(mean, store)
-        metrics = WeightedAggregationHelper()
-        for name, each in models.items():
-            found = filter_aggregatable_metrics(each.metrics)
-            metrics.add(found, weights[name], name, each.current_round)
         self.reset_stats()
         return FLModel(
             params_type=ParamsType.FULL,
             params=stored(store.open(), persistor.kind),
-            metrics=metrics.get_result() or None,
+            metrics=mean_of_metrics(list(models.values())),
             meta={"nr_aggregated": len(models)},
         )
