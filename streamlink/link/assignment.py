@@ -121,7 +121,7 @@ class Assignment:
         self._reports = Reports(session, request)
         self._incoming: ReceiveTransfer | None = None
         self._outgoing: SendTransfer | None = None
-        self._is_answered = False
+        self._is_answered = self._is_received = False
         self._called_off = session.clock.event()
         self.called_off_because = ""
         """Why the server cancelled the request; empty: it has not."""
@@ -167,6 +167,11 @@ class Assignment:
         return self._outgoing is not None
 
     @property
+    def is_answered(self) -> bool:
+        """Whether the server has its answer, or the error that ended the work."""
+        return self._is_answered
+
+    @property
     def is_called_off(self) -> bool:
         """Whether the server cancelled the request."""
         return self._called_off.is_set()
@@ -199,11 +204,12 @@ class Assignment:
             StreamlinkError: the transfer failed, or the request was called off.
         """
         sink_for = as_sink(into)
-        if self._incoming is not None:
+        if self._is_received:
             raise LocalProtocolError(
                 f"the model of {self.topic!r} was received already; it comes once"
             )
-        return receive_model(self.incoming(), lambda model: sink_for(model.spec))
+        incoming, self._is_received = self.incoming(), True
+        return receive_model(incoming, lambda model: sink_for(model.spec))
 
     def answer(
         self,
@@ -422,14 +428,6 @@ class Assignment:
         if self.wants_model and self._outgoing is None:
             omitted.append("returns")
         return {OMITS: ",".join(omitted)} if omitted else {}
-
-    def require_answered(self) -> None:
-        """Raise ``LocalProtocolError`` where the work is over and the server still waits."""
-        if not (self._is_answered or self.is_called_off):
-            raise LocalProtocolError(
-                f"the function that was given the request {self.topic!r} returned without an "
-                "answer; call answer(), which needs no model, before it returns"
-            )
 
     def decline(self, error: StreamlinkError) -> None:
         """Answer with ``error`` before any work, and release the stream of the model to come."""

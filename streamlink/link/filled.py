@@ -15,30 +15,36 @@ class Filled:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # By number: a dict has no hash. Who has taken one holds it, so no other gets its number.
+        # By number: arrays have no hash.
         self._taken: set[int] = set()
 
     def take(self, into: object) -> Callable[[], None]:
-        """Take ``into`` for one exchange; return what gives it back, once.
+        """Take ``into`` for one exchange; return what gives it back.
 
-        Only mappings and modules count: a store, or a function, makes a sink for each answer.
+        Only mappings, by what is in them, and modules count: a store, or a function, makes a sink
+        for each answer. Two arrays over the same memory are not noticed.
 
         Raises:
-            ModelError: another exchange fills it.
+            ModelError: another exchange fills it, or an array that is in it.
         """
-        if not (isinstance(into, Mapping) or hasattr(into, "state_dict")):
-            return lambda: None
-        number = id(into)
+        held: list[object] = []
+        if isinstance(into, Mapping):
+            held = list(into.values())
+        elif hasattr(into, "state_dict"):
+            held = [into]
+        numbers = {id(each) for each in held}
         with self._lock:
-            if number in self._taken:
+            if self._taken & numbers:
                 raise ModelError(
                     "another exchange still fills these arrays, and both answers would be mixed in "
                     "them; pass others, or wait until that exchange is over (one that was "
                     "cancelled needs a moment)"
                 )
-            self._taken.add(number)
-        return lambda: self._give_back(number)
+            self._taken |= numbers
 
-    def _give_back(self, number: int) -> None:
-        with self._lock:
-            self._taken.discard(number)
+        def give_back() -> None:
+            with self._lock:
+                self._taken -= numbers
+            held.clear()  # not before: nothing else may get one of their numbers
+
+        return give_back

@@ -173,8 +173,12 @@ class Peer:
         facts = to_metadata(metadata, metrics)
         require_sendable(facts, topic=topic)
         sink_for = None if into is None else as_sink(into)
-        source = None if model is None else as_source(model)
         give_back = _FILLED.take(into)
+        try:
+            source = None if model is None else as_source(model)
+        except BaseException:
+            give_back()
+            raise
 
         def open_it(spec: ModelSpec | None, has_answer: bool) -> Opened:
             return self._open_exchange(topic, attempt, facts, spec, has_answer)

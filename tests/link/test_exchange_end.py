@@ -206,10 +206,14 @@ def test_a_client_that_has_gone_cannot_be_asked(asked: Asked) -> None:
         peer.ask("add").result(WAIT)
 
 
-def test_work_that_returns_without_an_answer_fails_the_exchange(asked: Asked) -> None:
-    peer = asked.peer(lambda assignment: None)
-    with pytest.raises(ExchangeFailed, match=r"'add' returned without an answer; call answer\(\)"):
-        peer.ask("add", arrays()).result(WAIT)
+def test_work_that_returns_without_an_answer_is_named_and_may_answer_later(
+    asked: Asked, caplog: pytest.LogCaptureFixture
+) -> None:
+    taken = Future[Assignment]()
+    done = asked.peer(taken.set_result).ask("add")
+    until(lambda: "'add' returned without an answer" in caplog.text)
+    taken.result(WAIT).answer(metadata={"by": "another thread"})
+    assert done.result(WAIT).metadata == {"by": "another thread"}
 
 
 def test_work_that_was_called_off_is_logged_in_one_line(
@@ -234,10 +238,13 @@ def test_arrays_that_an_exchange_still_fills_are_refused_until_it_is_over(asked:
     stuck, into = Stuck(), arrays(0)
     peer = asked.peer(stuck)
     first = peer.ask("add", arrays(), into=into)
-    with pytest.raises(ModelError, match="another exchange still fills these arrays"):
-        peer.ask("add", arrays(), into=into)
+    for the_same in (into, {"w": into["w"]}):
+        with pytest.raises(ModelError, match="another exchange still fills these arrays"):
+            peer.ask("add", arrays(), into=the_same)
     stuck.may_end.set()
     first.result(WAIT)
+    with pytest.raises(ModelError, match="cannot be read as a model"):
+        peer.ask("add", 3, into=into)  # type: ignore[arg-type]  # takes nothing
     peer.ask("add", arrays(4), into=into).result(WAIT)
     assert into["w"].tolist() == [5] * 6
 
