@@ -274,4 +274,10 @@ class CommunicationTimeout(StreamTimeout):
         )
 
     def __str__(self) -> str:
+        if self.setting == "timeout":  # of a whole call, in which all of the time bytes may move
+            return (
+                f"{self.stream}: not complete within {self.seconds:g} s (timeout), after "
+                f"{self.bytes_done} bytes; give it more time, or none: a peer that makes no "
+                "progress is noticed without it"
+            )
         return f"stage {self.stage}: {super().__str__()}"
