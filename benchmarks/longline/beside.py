@@ -3,6 +3,7 @@
 The use of raw sockets that is run is the one that was fastest in the committed reference
 (``reference.py``), so that it was chosen before the result is known. streamlink runs with its
 default settings. The last line is a relay: at its rate a forwarder in Python would be measured.
+``results/longline.jsonl`` keeps each pair of runs, so that a series can be interrupted.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import Any
 
 from benchmarks.longline import model, raw
 from benchmarks.longline.bottleneck import Line
+from benchmarks.longline.kept import WITH_STREAMLINK, Kept
 from benchmarks.longline.meter import Span
 from benchmarks.longline.namespace import why_not
 from benchmarks.longline.rates import steady_rate
-from benchmarks.longline.reference import LINES, SECONDS, best_raw
+from benchmarks.longline.reference import LINES, REPORT, SECONDS, best_raw
 from benchmarks.longline.roads import EmulatedRoad, RelayedRoad, Road
 from benchmarks.stats import MIN_PAIRS, Comparison, Result, compare, interleave, summarize
 from benchmarks.tables import report_progress
@@ -24,6 +26,7 @@ from benchmarks.tables import report_progress
 __all__ = ["CASES", "Case", "Found", "possible", "result", "run"]
 
 MB = 1e6
+RUNS = REPORT.with_name("longline.jsonl")
 COLUMNS = ("line", "raw sockets", "raw, MB/s", "streamlink, MB/s", "streamlink is", "at least", "")
 
 
@@ -96,11 +99,13 @@ def run(quick: bool, seconds: float = SECONDS) -> Result:
         report_progress(reason)
     cases = [possible(case, reason) for case in CASES]
     uses = {case: _use_of(case, is_trial=pairs == 1) for case in cases if not case.skipped}
-    total = len(uses) * pairs * 2
+    kept = Kept(None if pairs == 1 else RUNS, WITH_STREAMLINK)
+    done = sum(min(pairs, len(kept.find(_facts_of(case, use, span)))) for case, use in uses.items())
+    total = (len(uses) * pairs - done) * 2
     report_progress(
         f"{total} runs of {span.end:.0f} s: about {total * (span.end + 5) / 60:.0f} minutes"
     )
-    found = {case: _measured(case, use, span, pairs) for case, use in uses.items()}
+    found = {case: _measured(case, use, span, pairs, kept) for case, use in uses.items()}
     return result(cases, found, span)
 
 
@@ -142,7 +147,23 @@ def _use_of(case: Case, *, is_trial: bool) -> raw.Raw:
         raise
 
 
-def _measured(case: Case, use: raw.Raw, span: Span, pairs: int) -> Found:
+def _facts_of(case: Case, use: raw.Raw, span: Span) -> dict[str, Any]:
+    return {"line": case.line.as_json(), "is_relayed": case.is_relayed,
+            "raw": use.as_json(), "span": span.as_json()}  # fmt: skip
+
+
+def _measured(case: Case, use: raw.Raw, span: Span, pairs: int, kept: Kept) -> Found:
+    facts = _facts_of(case, use, span)
+    found = kept.find(facts)[-pairs:]
+    while len(found) < pairs:
+        found.append(_pair(case, use, span))
+        kept.add(facts, found[-1])
+    rates = {name: [each[name] for each in found] for name in ("raw", "streamlink")}
+    return Found(use, rates, sum(each["unread"] for each in found))
+
+
+def _pair(case: Case, use: raw.Raw, span: Span) -> dict[str, Any]:
+    """Run both once, in turn."""
     unread: list[int] = []
 
     def of(name: str, measure: Callable[[], raw.Measured]) -> Callable[[], float]:
@@ -159,8 +180,8 @@ def _measured(case: Case, use: raw.Raw, span: Span, pairs: int) -> Found:
         "raw": of("raw", lambda: raw.measure(use, case.road(), span)),
         "streamlink": of("streamlink", lambda: model.measure(case.line, case.road(), span)),
     }
-    rates = interleave(ways, pairs=pairs)
-    return Found(use, rates, sum(unread))
+    rates = interleave(ways, pairs=1)
+    return {**{name: rate for name, [rate] in rates.items()}, "unread": sum(unread)}
 
 
 def _row(case: Case, found: Found | None) -> tuple[str, ...]:

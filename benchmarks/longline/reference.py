@@ -1,8 +1,9 @@
 """Raw sockets on long lines: the rates that streamlink is compared with, chosen before it runs.
 
 Each number of connections with each congestion control that the kernel has, once, on a line of its
-own. The best of a line counts. ``results/rawline.json`` keeps what was found; ``best_raw`` reads
-there what ``beside.py`` has to run.
+own. The best of a line counts. ``results/rawline.jsonl`` keeps each run, so that a series can be
+interrupted; ``results/rawline.json`` is the report, and ``best_raw`` reads there what ``beside.py``
+has to run.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from benchmarks.longline.bottleneck import Line
+from benchmarks.longline.kept import LINES_ONLY, Kept
 from benchmarks.longline.meter import Span
 from benchmarks.longline.namespace import why_not
 from benchmarks.longline.rates import rates_by_second, steady_rate
@@ -32,6 +34,7 @@ LINES = (
 )
 CONNECTIONS = (1, 2, 4, 8, 16)
 REPORT = Path(__file__).resolve().parents[1] / "results" / "rawline.json"
+RUNS = REPORT.with_suffix(".jsonl")
 COMMAND = "python -m benchmarks rawline --json benchmarks/results/rawline.json"
 SECONDS = 60.0
 MB = 1e6
@@ -55,6 +58,20 @@ class Ran:
         words = f"{self.bytes_per_second / MB:.1f} ({low:.1f}..{high:.1f})"
         return words + (f", {self.unread} unread" if self.unread else "")
 
+    @classmethod
+    def from_json(cls, facts: dict[str, Any]) -> Self:
+        """Return a run that was kept."""
+        use = Raw(facts["connections"], facts["congestion"])
+        seen = facts["by_second"]
+        return cls(
+            use,
+            facts["bytes_per_second"],
+            None if seen is None else Summary(facts["parts"], seen[1], seen[0], seen[2]),
+            facts["unread"],
+            facts["road"],
+            facts["failure"],
+        )
+
     def as_json(self) -> dict[str, Any]:
         """Return the run as a JSON object."""
         seen = self.by_second
@@ -62,6 +79,8 @@ class Ran:
             **self.raw.as_json(),
             "bytes_per_second": self.bytes_per_second,
             "by_second": None if seen is None else [seen.low, seen.median, seen.high],
+            "parts": None if seen is None else seen.count,
+            "unread": self.unread,
             "road": self.road,
             "failure": self.failure,
         }
@@ -74,7 +93,8 @@ def run(quick: bool, seconds: float = SECONDS) -> Result:
     span = Span.of(1.0 if quick else seconds)
     lines = LINES[:1] if quick else LINES
     uses = [Raw(1), Raw(8)] if quick else _every_use()
-    return _result(span, _measured(lines, uses, span, report_progress))
+    kept = Kept(None if quick or seconds < SECONDS else RUNS, LINES_ONLY)
+    return _result(span, _measured(lines, uses, span, kept, report_progress))
 
 
 def best_of(runs: Iterable[Ran]) -> Ran:
@@ -116,18 +136,31 @@ def _every_use() -> list[Raw]:
 
 
 def _measured(
-    lines: Sequence[Line], uses: Sequence[Raw], span: Span, say: Callable[[str], object]
+    lines: Sequence[Line],
+    uses: Sequence[Raw],
+    span: Span,
+    kept: Kept,
+    say: Callable[[str], object],
 ) -> dict[Line, list[Ran]]:
-    total = len(lines) * len(uses)
-    say(f"{total} runs of {span.end:.0f} s: about {total * (span.end + 3) / 60:.0f} minutes")
+    cases = [(line, raw) for line in lines for raw in uses]
+    left = sum(not kept.find(_case(line, raw, span)) for line, raw in cases)
+    say(f"{left} runs of {span.end:.0f} s: about {left * (span.end + 3) / 60:.0f} minutes")
     found: dict[Line, list[Ran]] = {}
-    for line in lines:
-        for raw in uses:
+    for number, (line, raw) in enumerate(cases, start=1):
+        case = _case(line, raw, span)
+        if earlier := kept.find(case):
+            ran = Ran.from_json(earlier[-1])
+        else:
             ran = _once(line, raw, span)
-            found.setdefault(line, []).append(ran)
-            done = sum(map(len, found.values()))
-            say(f"{done} of {total}: {line}: {raw}: {ran.failure or f'{ran}, MB/s'}")
+            if not ran.failure:  # else it is tried again next time
+                kept.add(case, ran.as_json())
+        found.setdefault(line, []).append(ran)
+        say(f"{number} of {len(cases)}: {line}: {raw}: {ran.failure or f'{ran}, MB/s'}")
     return found
+
+
+def _case(line: Line, raw: Raw, span: Span) -> dict[str, Any]:
+    return {"line": line.as_json(), "raw": raw.as_json(), "span": span.as_json()}
 
 
 def _once(line: Line, raw: Raw, span: Span) -> Ran:

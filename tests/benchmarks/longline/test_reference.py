@@ -46,6 +46,12 @@ def test_the_fastest_run_is_the_best_and_a_failed_one_never() -> None:
     assert best_of([Ran(SLOW, failure="lost"), ran(FAST, 1e6)]).raw == FAST
 
 
+def test_a_run_comes_back_from_what_is_kept_of_it() -> None:
+    road = {"up": {"unread": 3}}
+    for one in (replace(ran(FAST, 20e6), unread=3, road=road), Ran(SLOW, failure="lost")):
+        assert Ran.from_json(json.loads(json.dumps(one.as_json()))) == one
+
+
 def report(path: Path) -> Path:
     lines = [{"line": LINES[0].as_json(), "best": FAST.as_json(), "runs": []}]
     path.write_text(json.dumps({"results": {"rawline": {"lines": lines}}}), encoding="utf-8")
