@@ -221,8 +221,10 @@ def test_each_switch_of_a_client_costs_what_it_copies(tmp_path: Path) -> None:
     # PyTorch's memory is not counted: only what is held beside the two modules.
     peak(ClientSettings())  # modules are imported in the first job, and count as well
     direct = peak(ClientSettings())
-    # A copy of what came. It is held when the next model is partly there, which depends on who is
-    # faster: 0.5 to 0.8 of its size are seen. Without it no run differs by more than a hundredth.
-    assert peak(ClientSettings(optimize_memory=False)) > direct + 0.25 * size
+    # A copy of what came. How much else is held just then depends on who is faster: in most runs
+    # 0.5 to 0.8 of its size are seen above the others' peak, in some 0.2. Without the copy no run
+    # differs by more than a hundredth, so one of several runs is enough.
+    copied = ClientSettings(optimize_memory=False)
+    assert any(peak(copied) > direct + 0.25 * size for _ in range(6))
     # Four copies of a message while it is made to be sent, less what a direct way holds then.
     assert peak(ClientSettings(comm=CommSettings(optimize_memory=False))) > direct + 3 * size
