@@ -79,7 +79,8 @@ class Ran:
         rounds: of each, its number, seconds, weights and failures.
         done_at: when each round was done, after the start of the first (seconds).
         peak_bytes: what the server may hold over base with these clients (bytes).
-        server: what it used. clients: what each used, by name.
+        server: what it used, from its base to its end. clients: what each used, by name.
+        cpu_seconds: those of the server in the rounds: without its clients' joining, and its end.
     """
 
     rounds: tuple[dict[str, Any], ...]
@@ -87,6 +88,7 @@ class Ran:
     peak_bytes: int
     server: Usage
     clients: dict[str, Usage]
+    cpu_seconds: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -117,6 +119,7 @@ class Ran:
             facts["peak_bytes"],
             Usage(**facts["server"]),
             clients,
+            facts.get("cpu_seconds", 0.0),  # reports of before have none
         )
 
 
@@ -154,6 +157,7 @@ def run_job(job: Job, sites: Sequence[Site], folder: Path | None = None) -> Ran:
             ran["peak_bytes"],
             server.finish(),
             {site.name: client.finish() for site, client in zip(sites, clients, strict=True)},
+            ran["cpu_seconds"],
         )
 
 
@@ -197,14 +201,16 @@ def serve(
         server.wait_for_peers(plan.clients, JOIN_SECONDS)
         port.tell("ready")
         port.wait_for("go")
-        done_at[0] = time.perf_counter()
+        done_at[0], used = time.perf_counter(), time.process_time()
         reports = rounds.run()
+        used = time.process_time() - used
         peak_bytes = rounds.peak_bytes(plan.clients)
     port.tell(
         "ran",
         rounds=[_told(report) for report in reports],
         done_at=[at - done_at[0] for at in done_at[1:]],
         peak_bytes=peak_bytes,
+        cpu_seconds=used,
         models=computed.models,
         wrong_bytes=computed.wrong_bytes,
     )
