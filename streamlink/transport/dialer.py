@@ -7,6 +7,7 @@ heartbeats do not queue behind megabytes.
 
 from __future__ import annotations
 
+import logging
 import math
 import secrets
 import threading
@@ -49,6 +50,8 @@ from streamlink.transport.traffic import TrafficCounter
 from streamlink.transport.wire import SessionWire, TransferWire
 
 __all__ = ["MUTE_SECONDS", "Carriers", "Dialer", "OpenData"]
+
+logger = logging.getLogger("streamlink.session")
 
 MUTE_SECONDS = 5.0
 """What a connection may need before it is replaced (seconds): far more than a handshake takes over
@@ -364,6 +367,9 @@ class Dialer:
                 raise self._unreachable("", _LAST_WORDS_SECONDS)
             if self.clock() >= until:
                 raise self._unreachable(f" within {seconds:g} s (connect_timeout)", seconds)
+            if patience == MUTE_SECONDS:  # the first time; whoever waits should know for what
+                text = "nobody answers at %s yet; trying for up to %.0f s more"
+                logger.info(text, self.address, until - self.clock())
             # Exponential back-off: on a line that is slower than we thought, every connection would
             # otherwise be given up just before it stands.
             patience *= 2

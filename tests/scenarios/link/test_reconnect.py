@@ -287,7 +287,7 @@ def test_a_line_that_went_silent_is_replaced() -> None:
 
 
 def test_a_connection_that_is_mute_from_its_beginning_is_given_up_for_another(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("streamlink.transport.dialer.MUTE_SECONDS", 0.2)
     hasty = config(connect_timeout=4.0)  # gRPC by itself would take five
@@ -299,6 +299,9 @@ def test_a_connection_that_is_mute_from_its_beginning_is_given_up_for_another(
         with sl.Client(through.address, "site-1", executor, hasty):
             assert through.relay.counts.connections > 1
         watch.join(WAIT)
+    # Once, with what is left of the time.
+    [waited] = [each for each in caplog.messages if "nobody answers" in each]
+    assert waited == f"nobody answers at {through.address} yet; trying for up to 4 s more"
 
 
 def heal_once_used(relay: Relay) -> None:
