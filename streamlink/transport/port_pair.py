@@ -49,7 +49,12 @@ class PortPair:
             # Looked for first, since a listener that is made warns of what it is asked to do; and
             # again, since somebody else may take either port meanwhile.
             port = self._port or _lower_of_a_free_pair(self._host)
-            listener = self._control.new_listener(f"{self._host}:{port}", hub)
+            try:
+                listener = self._control.new_listener(f"{self._host}:{port}", hub)
+            except AddressInUse:
+                if not left:
+                    raise
+                continue  # the lower one was taken meanwhile
             try:
                 self._above = self._listen_above(listener.port, hub)
                 return listener
