@@ -6,6 +6,7 @@ import logging
 import re
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -13,9 +14,11 @@ from streamlink.clock import running_time
 from streamlink.config import LinkConfig, SecurityConfig, StreamConfig
 from streamlink.errors import AddressInUse
 from streamlink.protocol.frames import DataPort
-from streamlink.transport.carriers import DataSession
+from streamlink.transport.carrier_modules import control_module, data_module
+from streamlink.transport.carriers import DataSession, Listener
 from streamlink.transport.connect import data_carrier_to, hub_at
 from streamlink.transport.hub import Hub
+from streamlink.transport.port_pair import PortPair
 from tests.support.peers import SMALL, config
 
 AUTO = config(stream={"data_listen": "auto"})
@@ -52,6 +55,37 @@ def test_whatever_port_is_free_a_server_warns_of_plain_text_once(
             hub = listening(hubs, "0.0.0.0:0", asked)
             assert hub.data_ports[0].port == hub.port + 1
     assert len([each for each in caplog.messages if "plain text" in each]) == FEW
+
+
+class Raced:
+    """A control carrier whose port somebody else takes just before it does, so many times."""
+
+    def __init__(self, times: int) -> None:
+        self.left, self.asked = times, list[str]()
+
+    def new_listener(self, address: str, hub: Hub) -> Listener:
+        self.asked.append(address)
+        if self.left:
+            self.left -= 1
+            raise AddressInUse(f"cannot listen on {address}")
+        return control_module("grpc").new_listener(address, hub)
+
+
+def test_another_port_is_taken_where_the_one_that_was_free_is_lost_meanwhile() -> None:
+    raced, data = Raced(2), data_module("tcp")
+    pair = PortPair("127.0.0.1:0", raced, data)  # type: ignore[arg-type]  # all that is asked of it
+    hub = Hub(AUTO, [pair.listen], clock=running_time)
+    with closing(hub.listen()):
+        assert len(raced.asked) == 3
+        assert raced.asked[-1] == f"127.0.0.1:{hub.port}"
+        above = pair.above(hub)
+        assert above is not None
+        above.stop()
+    named = Raced(1)
+    hub = Hub(AUTO, [PortPair("127.0.0.1:9", named, data).listen], clock=running_time)  # type: ignore[arg-type]
+    with pytest.raises(AddressInUse):
+        hub.listen()
+    assert named.asked == ["127.0.0.1:9"]  # a port that was asked for is not replaced
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "memory://a lab"])
