@@ -99,7 +99,7 @@ def _lock_of(path: Path) -> int | None:
 
 
 def _let_go() -> None:
-    """In a forked child: the folders are its parent's, and must not outlive that with this one."""
+    """In a forked child: let go of the parent's folders, which end with the parent."""
     null = os.open(os.devnull, os.O_RDWR)
     for fd in _held:  # replaced, not closed: the objects around them still know the numbers
         os.dup2(null, fd, inheritable=False)

@@ -280,7 +280,7 @@ class ClientLink(Closing):
 
     @property
     def is_inherited(self) -> bool:
-        """Whether it is another process's: this one was forked while it was open."""
+        """Whether this is a forked child, and its parent opened it."""
         return self._is_started and self._dialer.is_inherited
 
     def close(self, reason: str = "the client is closing") -> None:

@@ -326,7 +326,7 @@ class Server:
 
     @property
     def is_inherited(self) -> bool:
-        """Whether it is another process's: this one was forked while it was open."""
+        """Whether this is a forked child, and its parent opened it."""
         return self._hub.is_inherited
 
     def close(self, reason: str = "the server is closing") -> None:

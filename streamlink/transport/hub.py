@@ -209,7 +209,7 @@ class Hub:
 
     @property
     def is_inherited(self) -> bool:
-        """Whether it is another process's: this one was forked while it was open."""
+        """Whether this is a forked child, and its parent opened it."""
         return departure.is_inherited(self)
 
     def close(

@@ -58,7 +58,7 @@ def test_whatever_port_is_free_a_server_warns_of_plain_text_once(
 
 
 class Raced:
-    """A control carrier whose port somebody else takes just before it does, so many times."""
+    """A control carrier that finds its port taken the first ``times`` times."""
 
     def __init__(self, times: int) -> None:
         self.left, self.asked = times, list[str]()

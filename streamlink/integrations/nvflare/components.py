@@ -71,8 +71,7 @@ class StoreAggregator(ModelAggregator):
 
     Weights are the clients' steps, and metrics are averaged, by the functions of FLARE's FedAvg;
     the sum is in the order of the clients' names, so its bits do not depend on who was first.
-    Differences, of all tensors or of some, are added to
-    the model that they are for, in its dtypes.
+    Differences, of all tensors or of some, are added to the model that they are for, in its dtypes.
 
     Args:
         persistor: id of the ``StorePersistor``.

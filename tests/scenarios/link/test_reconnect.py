@@ -299,9 +299,8 @@ def test_a_connection_that_is_mute_from_its_beginning_is_given_up_for_another(
         with sl.Client(through.address, "site-1", executor, hasty):
             assert through.relay.counts.connections > 1
         watch.join(WAIT)
-    # Once, with what is left of the time.
-    [waited] = [each for each in caplog.messages if "nobody answers" in each]
-    assert waited == f"nobody answers at {through.address} yet; trying for up to 4 s more"
+    [waited] = [each for each in caplog.messages if "nobody answers" in each]  # once
+    assert waited.startswith(f"nobody answers at {through.address} yet; trying for up to ")
 
 
 def heal_once_used(relay: Relay) -> None:
