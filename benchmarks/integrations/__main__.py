@@ -20,7 +20,7 @@ from benchmarks.integrations.cases import OURS, Case, Outcome, lines_of, short
 from benchmarks.integrations.environments import PINS
 from benchmarks.integrations.kept import Checkout, read
 from benchmarks.integrations.page import write_page
-from benchmarks.integrations.report import print_report, rows_of
+from benchmarks.integrations.report import failed, print_report, rows_of
 from benchmarks.integrations.series import (
     Limits,
     Series,
@@ -68,7 +68,7 @@ def main(
     json: Annotated[Path | None, typer.Option(help="Where each run is kept.")] = None,
     since: Annotated[str | None, typer.Option(help="Count all runs from this commit on.")] = None,
 ) -> None:
-    """Run frameworks with and without streamlink; status 1 where a run was not exact."""
+    """Run frameworks with and without streamlink; status 1 where a run of ours failed."""
     path = json or (None if small else RESULTS)
     frameworks = [name for name in PINS if name in (framework or PINS)]
     sizes = {parse_size(each) for each in size} if size else None
@@ -97,7 +97,8 @@ def main(
     print_report(shown, counts=here.counts)
     if page:
         write_page(page, rows_of(shown, here.counts))
-    if any(_is_bad(each) for each in shown):
+    if wrong := failed(shown):
+        tell(f"{len(wrong)} of these runs did not do what they should")
         raise typer.Exit(1)
 
 
@@ -111,14 +112,6 @@ def _print_plan(series: list[Series], results: list[Outcome], here: Checkout) ->
         hours = estimate(alike, results) / 3600
         print(f"{short(shape[0])} in {shape[1]}: {len(alike)} runs, {hours:.1f} hours")
     print(f"{len(to_do)} runs, about {estimate(to_do, results) / 3600:.1f} hours")
-
-
-def _is_bad(outcome: Outcome) -> bool:
-    """Tell whether a run of ours did not do what it should; whatever it does alone is a result."""
-    if not outcome.case.is_ours:
-        return False
-    is_right = outcome.exact is True or bool(outcome.case.failure)
-    return outcome.ended != "done" or not is_right or bool(outcome.left_behind)
 
 
 typer.run(main)

@@ -21,7 +21,7 @@ from rich.console import Console
 from benchmarks.integrations.cases import Case, Outcome, lines_of, short
 from benchmarks.tables import print_table
 
-__all__ = ["BESIDE_BARE", "COLUMNS", "print_report", "rows_of", "verdicts"]
+__all__ = ["BESIDE_BARE", "COLUMNS", "failed", "print_report", "rows_of", "verdicts"]
 
 BESIDE_BARE = "to bare: calls, round, server, client"
 COLUMNS = ("case", "line", "commit", "machine", "runs", "ended", "exact", "calls, s", "round, s",
@@ -86,6 +86,27 @@ def _server_verdict(
         return "server ≤ 0.6", _ratio_met(ours, bare, server, 0.6)
     most = [value <= 256 * MiB + 0.1 * case.size_bytes for value in values(ours, server)]
     return "server ≤ 256 MiB + 0.1 model", all(most) if most else None
+
+
+def failed(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return the runs of streamlink's lines that did not do what they should.
+
+    In the first line the framework's own aggregation holds the models. Where it never completed the
+    case without streamlink either, that there is too little memory is a result.
+    """
+    alone = {each.case for each in outcomes if each.case.line == "bare" and each.ended == "done"}
+
+    def is_result(each: Outcome) -> bool:
+        is_first, bare = each.case.line == "first", replace(each.case, line="bare")
+        return each.ended == "out of memory" and is_first and bare not in alone
+
+    ours = [each for each in outcomes if each.case.is_ours]
+    return [each for each in ours if not (_is_right(each) or is_result(each))]
+
+
+def _is_right(outcome: Outcome) -> bool:
+    is_exact = outcome.exact is True or bool(outcome.case.failure)
+    return outcome.ended == "done" and is_exact and not outcome.left_behind
 
 
 def _ratio_met(

@@ -15,7 +15,7 @@ from benchmarks.integrations import inside
 from benchmarks.integrations.cases import Case, Memory, Outcome
 from benchmarks.integrations.environments import PINS, Environment, digest_of
 from benchmarks.integrations.kept import read
-from benchmarks.integrations.report import verdicts
+from benchmarks.integrations.report import failed, verdicts
 from benchmarks.integrations.running import CaseFailed, Running, run_case
 from benchmarks.integrations.sides import is_in_memory, processes_of
 
@@ -57,6 +57,31 @@ def test_the_second_line_is_judged_by_windows_and_not_by_ratios() -> None:
     ours = [outcome("second", call=1, turn=1, server=200_000_000, client=1)]
     assert ("server ≤ 256 MiB + 0.1 model", True) in verdicts(ours, [])
     assert ("calls ≤ 1/5", None) in verdicts(ours, [])
+
+
+def test_too_little_memory_is_a_failure_but_where_the_framework_alone_has_too_little() -> None:
+    bare, first, second = (
+        replace(outcome(line, call=1, turn=1, server=1, client=1), ended="out of memory")
+        for line in ("bare", "first", "second")
+    )
+    assert failed([bare, first, second]) == [second]
+    assert failed([replace(bare, ended="done"), first]) == [first]
+    larger = replace(CASE, line="bare", size_bytes=2 * CASE.size_bytes)
+    assert failed([replace(bare, case=larger, ended="done"), first]) == []
+
+
+def test_a_run_of_ours_fails_by_a_wrong_value_an_early_end_or_what_it_leaves_behind() -> None:
+    done = outcome("first", call=1, turn=1, server=1, client=1)
+    cut = replace(done, case=replace(CASE, failure="cut"), exact=None)  # it was told otherwise
+    wrong = [
+        replace(done, exact=False),
+        replace(done, exact=None),
+        replace(done, ended="timeout"),
+        replace(cut, ended="failed"),
+        replace(done, left_behind=["a process"]),
+    ]
+    alone = replace(outcome("bare", call=1, turn=1, server=1, client=1), ended="failed")
+    assert failed([done, cut, alone, *wrong]) == wrong
 
 
 def test_a_failure_that_a_framework_does_not_have_is_refused_with_those_that_it_has() -> None:
