@@ -14,7 +14,7 @@ __all__ = ["Reloading", "read_file"]
 
 logger = logging.getLogger("streamlink.security")
 
-_TRIES = 3  # when we begin: a file that changes under our eyes is read again
+_TRIES = 3  # files that change under our eyes are read again
 
 T = TypeVar("T")
 Signature = tuple[tuple[int, ...] | None, ...]
@@ -23,8 +23,9 @@ Signature = tuple[tuple[int, ...] | None, ...]
 class Reloading(Generic[T]):
     """Holds what ``make`` made of the files, and makes it anew when one of them has changed.
 
-    Files that cannot be used (one of a pair is written already, the other not yet) change nothing:
-    what they made before stays, a warning is logged, and the next one who asks tries again.
+    Files that change while they are read are read again. Files that cannot be used (one of a pair
+    is written already, the other not yet) change nothing: what they made before stays, a warning is
+    logged, and the next one who asks tries again.
 
     Raises:
         SecurityError: the files cannot be used from the beginning.
@@ -36,13 +37,7 @@ class Reloading(Generic[T]):
         self._make = make
         self._lock = threading.Lock()
         self._warned: Signature = ()
-        for tries_left in reversed(range(_TRIES)):
-            try:
-                self._signature, self._value = self._read()
-                return
-            except SecurityError:
-                if not tries_left or not self._is_changing():
-                    raise
+        self._signature, self._value = self._read()
 
     def get(self) -> T:
         """Return it, as new as the files are."""
@@ -70,14 +65,20 @@ class Reloading(Generic[T]):
     def _read(self) -> tuple[Signature, T]:
         # Signature, files, signature again, as a reader of a seqlock does: a pair of which only one
         # file is written yet is never used.
-        before = self._last = _signature(self._paths)
-        value = self._make()
-        if self._is_changing():
-            raise SecurityError(f"{self._paths[0]}: it, or what belongs to it, is being written")
-        return before, value
-
-    def _is_changing(self) -> bool:
-        return _signature(self._paths) != self._last
+        for tries_left in reversed(range(_TRIES)):
+            before = _signature(self._paths)
+            try:
+                value = self._make()
+            except SecurityError:
+                if not tries_left or _signature(self._paths) == before:
+                    raise
+                continue
+            # A single file that is replaced all the time, such as a list that many clients join at
+            # once, has what was in it when we began. The next one who asks reads what came later.
+            is_enough = not tries_left and len(self._paths) == 1
+            if is_enough or _signature(self._paths) == before:
+                return before, value
+        raise SecurityError(f"{self._paths[0]}: it, or what belongs to it, is being written")
 
 
 def read_file(setting: str, path: Path) -> bytes:

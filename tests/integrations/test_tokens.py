@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from threading import Barrier
 
 import pytest
 
 from streamlink import LinkConfig
+from streamlink.config import SecurityConfig
 from streamlink.integrations.tokens import SecretFile, TokenList, with_security
+from streamlink.transport.identity import Guard
+from tests.support.machines import a_hello
 
 
 def test_a_secret_file_holds_its_text_until_it_is_replaced() -> None:
@@ -71,3 +76,15 @@ def test_what_was_never_admitted_is_dismissed_without_harm() -> None:
 def test_files_of_tls_that_make_no_sense_together_are_refused() -> None:
     with pytest.raises(ValueError, match="certificate is set without key"):
         with_security(LinkConfig(), certificate="site.pem")
+
+
+def test_clients_that_get_their_tokens_at_the_same_time_are_all_let_in() -> None:
+    tokens, clients = TokenList(), 16
+    guard, ready = Guard(SecurityConfig(tokens=tokens.path)), Barrier(clients)
+
+    def join(name: str) -> None:
+        ready.wait()
+        guard.check_greeting(a_hello(name=name, token=tokens.token_of(name)), None)
+
+    with ThreadPoolExecutor(clients) as pool:
+        list(pool.map(join, [f"site-{number}" for number in range(clients)]))

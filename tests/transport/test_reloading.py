@@ -77,6 +77,55 @@ def test_files_that_are_no_good_from_the_beginning_are_refused_in_words(tmp_path
         Reloading("the number", [absent], lambda: number_in(absent))
 
 
+class Replaced:
+    """Reads ``path``, and replaces ``written`` by the next of ``texts`` before it returns."""
+
+    def __init__(self, path: Path, written: Path, texts: list[str]) -> None:
+        self.path, self.written, self.texts = path, written, texts
+        self.made: list[str] = []
+
+    def __call__(self) -> str:
+        self.made.append(self.path.read_text())
+        if self.texts:
+            write(self.written, self.texts.pop(0))
+        return self.made[-1]
+
+
+def test_a_file_that_is_replaced_while_it_is_read_anew_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("1")
+    make = Replaced(path, path, [])
+    reloading = Reloading("the number", [path], make)
+    write(path, "2")
+    make.texts = ["3", "4"]
+    assert reloading.get() == "4"
+
+
+def test_a_file_that_is_replaced_all_the_time_counts_as_it_was_when_it_was_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a"
+    path.write_text("0")
+    make = Replaced(path, path, [str(number) for number in range(1, 6)])
+    reloading = Reloading("the number", [path], make)  # three readings, of which each is too old
+    assert reloading.get() == "5"
+    assert reloading.get() == "5"
+    assert make.made == ["0", "1", "2", "3", "4", "5"]
+    assert "stays as it was" not in caplog.text
+
+
+def test_a_pair_that_is_written_all_the_time_changes_nothing(
+    pair: list[Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    make = Replaced(pair[0], pair[1], [])
+    reloading = Reloading("the pair", pair, make)
+    write(pair[0], "2")
+    make.texts = ["2", "3", "4"]
+    assert reloading.get() == "1"
+    assert "the pair stays as it was: " in caplog.text
+    assert reloading.get() == "2"  # nobody writes any more
+
+
 def test_a_file_that_changes_while_it_is_first_read_is_read_again(tmp_path: Path) -> None:
     path, made = tmp_path / "a", []
 
