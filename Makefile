@@ -7,8 +7,8 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 WORKERS ?= 4
 N ?= 20
 MINUTES ?= 120
-# The runs of the integrations that are kept count from this commit on, until it is time to measure
-# all of them again (five hours): then name the commit at which that begins.
+# Kept runs of the integrations count if they are of this commit or a later one. To measure all of
+# them again, which takes five hours, name a newer commit.
 SINCE ?= 58be839ed5ee
 # Each worker begins with its own stretch of the files, so that what tests of one file share is made
 # once, and takes from the others when it has none left.

@@ -68,7 +68,7 @@ def main(
     json: Annotated[Path | None, typer.Option(help="Where each run is kept.")] = None,
     since: Annotated[str | None, typer.Option(help="Count all runs from this commit on.")] = None,
 ) -> None:
-    """Run frameworks with and without streamlink; status 1 where a run of ours failed."""
+    """Run frameworks with and without streamlink; exit status 1 if a run with streamlink failed."""
     path = json or (None if small else RESULTS)
     frameworks = [name for name in PINS if name in (framework or PINS)]
     sizes = {parse_size(each) for each in size} if size else None
@@ -98,7 +98,7 @@ def main(
     if page:
         write_page(page, rows_of(shown, here.counts))
     if wrong := failed(shown):
-        tell(f"{len(wrong)} of these runs did not do what they should")
+        tell(f"{len(wrong)} of these runs with streamlink failed")
         raise typer.Exit(1)
 
 

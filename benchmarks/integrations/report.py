@@ -89,10 +89,10 @@ def _server_verdict(
 
 
 def failed(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return the runs of streamlink's lines that did not do what they should.
+    """Return the runs with streamlink that failed.
 
-    In the first line the framework's own aggregation holds the models. Where it never completed the
-    case without streamlink either, that there is too little memory is a result.
+    In the first line the framework's own aggregation holds the models. So a run of it that is out
+    of memory counts as a result if the framework alone never completed the case either.
     """
     alone = {each.case for each in outcomes if each.case.line == "bare" and each.ended == "done"}
 

@@ -73,8 +73,9 @@ class Reloading(Generic[T]):
                 if not tries_left or _signature(self._paths) == before:
                     raise
                 continue
-            # A single file that is replaced all the time, such as a list that many clients join at
-            # once, has what was in it when we began. The next one who asks reads what came later.
+            # While many clients join, a list of tokens may be replaced during every try. A single
+            # file has no other half that could be older, so what was read is used: it has all that
+            # was written before this call. The next call reads the file again.
             is_enough = not tries_left and len(self._paths) == 1
             if is_enough or _signature(self._paths) == before:
                 return before, value

@@ -59,7 +59,7 @@ def test_the_second_line_is_judged_by_windows_and_not_by_ratios() -> None:
     assert ("calls ≤ 1/5", None) in verdicts(ours, [])
 
 
-def test_too_little_memory_is_a_failure_but_where_the_framework_alone_has_too_little() -> None:
+def test_a_first_line_out_of_memory_fails_only_if_the_framework_alone_completed_the_case() -> None:
     bare, first, second = (
         replace(outcome(line, call=1, turn=1, server=1, client=1), ended="out of memory")
         for line in ("bare", "first", "second")

@@ -78,7 +78,7 @@ def test_files_that_are_no_good_from_the_beginning_are_refused_in_words(tmp_path
 
 
 class Replaced:
-    """Reads ``path``, and replaces ``written`` by the next of ``texts`` before it returns."""
+    """Reads one file. After each read, while there are texts left, it replaces the other file."""
 
     def __init__(self, path: Path, written: Path, texts: list[str]) -> None:
         self.path, self.written, self.texts = path, written, texts
