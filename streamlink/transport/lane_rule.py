@@ -6,7 +6,8 @@ tried, and kept where that costs nothing. In between nothing is tried for a whil
 each time that a trial has changed nothing, since each costs a moment of a worse number.
 
 The two comparisons differ on purpose. A connection has to prove its worth, or noise would add more
-and more of them; and the proof that one is needed must not be asked for again and again.
+and more of them; and the proof that one is needed must not be asked for again and again: not soon
+after it was given, and no longer than until the stream is plainly slower.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _SETTLING = 4  # samples after a change that say nothing: TCP has to find its ra
 _MEASURED = 8  # samples of one measurement
 _LEAST_GAIN = 0.05  # a smaller one is not worth a connection, however certain it is
 _NOISES = 2.0  # standard errors of a difference that are taken for noise
+_CLEARLY_LESS = 0.85  # of the rate before: one less is missed, and the trial ends at once
+_LOOKS = 3  # samples before that can be said
 
 
 class LaneRule:
@@ -50,6 +53,7 @@ class LaneRule:
         self._before = _Rate(0.0, 0.0)
         self._trial = 0  # 1: one more is on trial, -1: one less
         self._direction = 1  # of the next trial
+        self._is_needed = False  # the last one: this has been measured
         self._hold = FIRST_HOLD_SECONDS / 2
         self._hold_until = -inf
         self._pause, self._pause_until = 0.0, -inf
@@ -93,9 +97,15 @@ class LaneRule:
             self._settling -= 1
         else:
             self._rates.append(rate)
-        if len(self._rates) == _MEASURED:
+        if len(self._rates) == _MEASURED or self._is_clearly_less():
             measured, self._rates = _Rate.of(self._rates), []
             self._judge(measured, now)
+
+    def _is_clearly_less(self) -> bool:
+        """Whether a trial of one less costs so much that it need not be measured to its end."""
+        if self._trial >= 0 or len(self._rates) < _LOOKS:
+            return False
+        return fmean(self._rates) < _CLEARLY_LESS * self._before.mean
 
     def _measure_anew(self) -> None:
         self._rates, self._settling = [], _SETTLING
@@ -106,9 +116,10 @@ class LaneRule:
         before, self._before = self._before, measured
         if not self._trial:
             if now >= self._hold_until:
-                self._begin()
+                self._begin(now)
         elif self._is_better(before, measured):
             self._hold = FIRST_HOLD_SECONDS / 2  # this has changed something
+            self._is_needed = self._trial > 0
             self._try(self._trial, now)
         else:
             self._take_back(now)
@@ -118,8 +129,12 @@ class LaneRule:
             return measured.exceeds(before)
         return measured.mean >= before.mean * (1 - _LEAST_GAIN)
 
-    def _begin(self) -> None:
+    def _begin(self, now: float) -> None:
         """Try one more, or one less; at either end only one of them is possible."""
+        if self._direction < 0 and self._is_needed:
+            self._is_needed = False  # the next time it is an open question again
+            self._wait(now)
+            return
         for step in (self._direction, -self._direction):
             if 1 <= self._wanted + step <= self._most:
                 self._change(step)
@@ -143,9 +158,12 @@ class LaneRule:
 
     def _end_trial(self, now: float) -> None:
         self._direction, self._trial = -self._trial, 0
+        self._wait(now)
+        self._measure_anew()
+
+    def _wait(self, now: float) -> None:
         self._hold = min(2 * self._hold, LONGEST_HOLD_SECONDS)
         self._hold_until = now + self._hold
-        self._measure_anew()
 
 
 class _Rate(NamedTuple):

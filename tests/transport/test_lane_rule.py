@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -64,6 +64,21 @@ def test_where_one_fills_the_line_there_is_nearly_always_one() -> None:
     road = Road(LaneRule(most=4), line(each=10 * MB, all_of_it=10 * MB))
     assert max(road.run(1800.0)) == 2
     assert share(road.history, 1) > 0.9
+
+
+def test_one_less_is_not_tried_soon_after_the_last_has_shown_that_it_is_needed() -> None:
+    road = Road(LaneRule(most=4), line(each=10 * MB, all_of_it=20 * MB))
+    climbed = road.run(70.0)
+    assert min(climbed[climbed.index(2) :]) == 2
+    assert 1 in road.run(60.0)
+
+
+def test_a_trial_of_one_less_ends_as_soon_as_it_is_plainly_slower() -> None:
+    road = Road(LaneRule(most=2), line(each=10 * MB))
+    road.run(20.0)
+    trials = [len(list(same)) for lanes, same in groupby(road.run(600.0)) if lanes == 1]
+    assert trials
+    assert max(trials) * SAMPLE_SECONDS <= 4.0
 
 
 def test_no_more_are_kept_than_fill_the_line() -> None:
