@@ -195,6 +195,11 @@ class LimitsConfig(Settings):
     """Server: most open calls that have not identified themselves yet (count); one more closes the
     oldest of them. Price: two threads each."""
 
+    max_extra_lanes: int = Field(default=32, ge=0)
+    """Server: most TCP connections beyond the first of each stream, of all clients together
+    (count); see ``stream.max_lanes``. One more is refused, and its stream goes on with those that
+    it has. Price: a descriptor each, and two threads while it carries a model to a client."""
+
     max_unknown_connections: int = Field(default=256, ge=16)
     """Server: most open connections that have not identified themselves yet (count). From half of
     them on, connections that have sent nothing are closed, the oldest first. The number is lower if

@@ -53,16 +53,16 @@ class StreamConfig(Settings):
     ``FIRST-LAST``; a server that names another one is not followed there, and streams use that
     connection. Empty: any port that the server names."""
 
-    max_lanes: int = Field(default=1, ge=1, le=MAX_LANES)
+    max_lanes: int = Field(default=4, ge=1, le=MAX_LANES)
     """Most TCP connections that carry one stream at the same time (count); the smaller value of
     both ends counts. With more than one the client adds a connection while that makes the stream
-    faster, which helps on long lines, where one connection alone is slow. Price: a descriptor and
-    two threads each at both ends; at the server also for what clients may open beyond need, twice
-    as many for each client."""
+    faster, which helps on long lines, where one connection alone is slow; see also
+    ``limits.max_extra_lanes``. Price: for each beyond the first a descriptor and two threads, at
+    the server only a descriptor for models that it receives."""
 
     lanes: int = Field(default=0, ge=0, le=MAX_LANES)
     """Client: as many TCP connections for each stream, where they can be made (count), at most
-    ``max_lanes``; 0: as many as make it faster."""
+    ``max_lanes``; 0: as many as make it faster, and one on loopback."""
 
     congestion_control: str = Field(default="", pattern=r"^[a-z0-9_-]{0,15}$")
     """Congestion control of this end's TCP connections for streams, such as ``bbr``, where the

@@ -103,9 +103,9 @@ def _lanes(measured: Measured) -> Choice:
     carried = f"{tried} connections together carried {measured.gain_of_several:.2f} x what one did"
     forecast = f"the forecast of a round is over {connections_text(lanes)}"
     if measured.carrier != CARRIER:
-        why = f"the default; only {CARRIER} carries a stream over several, not {measured.carrier}"
+        why = f"only {CARRIER} carries a stream over several, not {measured.carrier}"
     elif lanes == 1:
-        why = f"the default; {carried}, so one fills the line"
+        why = f"{carried}, so one fills the line"
     else:
         why = f"{carried}; streamlink opens one more while that makes a stream faster"
     return Choice("stream.max_lanes", lanes, str(lanes), f"{why}; {forecast}")

@@ -13,7 +13,7 @@ from streamlink.config import GrpcConfig, LinkConfig
 from streamlink.descriptors import HOW_TO_RAISE, in_use, raise_limit
 from streamlink.errors import TooFewDescriptors
 
-__all__ = ["Budget", "budget_for", "with_room"]
+__all__ = ["Budget", "budget_for", "lanes_for", "with_room"]
 
 _WANTED = 65_536  # beyond that more descriptors are of no use to anybody
 _CONNECTIONS_PER_CLIENT = 4  # session and models; and the two before, not yet known to be dead
@@ -36,10 +36,12 @@ class Budget:
     Attributes:
         connections: all that it accepts at once (count).
         strangers: those of them that have not identified themselves (count).
+        lanes: connections to the data port beyond the first of each stream (count).
     """
 
     connections: int
     strangers: int
+    lanes: int
 
 
 def budget_for(config: LinkConfig) -> Budget:
@@ -56,17 +58,26 @@ def budget_for(config: LinkConfig) -> Budget:
     room = limit - used - known - data
     # Files come first: strangers get what is left. But with too few of them the clients would push
     # each other out whenever they all come back at once, for ever.
-    left = room - _FILES - clients * _FILES_PER_CLIENT - _data_strangers(config)
+    spare = room - _FILES - clients * _FILES_PER_CLIENT - _data_strangers(config)
+    lanes = _lanes_wanted(config)
     fewest = _FEWEST_FILES + clients * _FEWEST_FILES_PER_CLIENT
     at_least = max(_FEWEST_STRANGERS, min(clients // _CLIENTS_PER_STRANGER, room - fewest))
-    strangers = min(config.limits.max_unknown_connections, max(at_least, left))
+    strangers = min(config.limits.max_unknown_connections, max(at_least, spare - lanes))
     if room - strangers < fewest:
         needed = used + known + data + strangers + fewest
         raise TooFewDescriptors(
             f"max_clients={clients} needs {needed} file descriptors and this process may have "
             f"{limit} (RLIMIT_NOFILE); {HOW_TO_RAISE}, or admit fewer clients"
         )
-    return Budget(known + strangers, strangers)
+    return Budget(known + strangers, strangers, max(0, min(lanes, spare - strangers)))
+
+
+def lanes_for(config: LinkConfig) -> int:
+    """Return how many lanes a server may have: what all else leaves of ``max_extra_lanes``."""
+    try:
+        return budget_for(config).lanes
+    except TooFewDescriptors:
+        return 0
 
 
 def with_room(config: LinkConfig) -> LinkConfig:
@@ -79,7 +90,8 @@ def with_room(config: LinkConfig) -> LinkConfig:
     free = raise_limit(_WANTED) - in_use() - _OF_GRPC
     strangers = config.limits.max_unknown_connections + _data_strangers(config)
     connections = _CONNECTIONS_PER_CLIENT + _data_connections(config)
-    in_comfort = (free - strangers - _FILES) // (connections + _FILES_PER_CLIENT)
+    beside = strangers + _FILES + _lanes_wanted(config)
+    in_comfort = (free - beside) // (connections + _FILES_PER_CLIENT)
     at_all = (free - _FEWEST_STRANGERS - _FEWEST_FILES) // (connections + _FEWEST_FILES_PER_CLIENT)
     # With few descriptors a server still admits what it would without a shared memory.
     most = max(in_comfort, min(at_all, _WITHOUT_MEMORY), 1)
@@ -87,10 +99,16 @@ def with_room(config: LinkConfig) -> LinkConfig:
 
 
 def _data_connections(config: LinkConfig) -> int:
-    """Return how many connections a client may have to the data port."""
+    """Return how many connections a client has to the data port, lanes apart."""
+    return _DATA_CONNECTIONS_PER_CLIENT if _has_data_port(config) else 0
+
+
+def _lanes_wanted(config: LinkConfig) -> int:
+    """Return how many lanes all clients together may have, given the descriptors."""
     if not _has_data_port(config):
         return 0
-    return _DATA_CONNECTIONS_PER_CLIENT + config.stream.client_lanes
+    most = config.grpc.max_clients * config.stream.client_lanes
+    return min(most, config.limits.max_extra_lanes)
 
 
 def _data_strangers(config: LinkConfig) -> int:

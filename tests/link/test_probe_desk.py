@@ -101,7 +101,7 @@ def test_the_server_tells_its_settings(server: Server) -> None:
         assert line.server == {
             "chunk_bytes": str(CONFIG.stream.chunk_bytes),
             "window_bytes": str(CONFIG.stream.window_bytes),
-            "max_lanes": "1",
+            "max_lanes": "4",
         }
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from streamlink.config import LimitsConfig
 from streamlink.transport.tcp.listener import MOST_STRANGERS
 from tests.support.few_files import run_with_few_files
 
 pytestmark = pytest.mark.processes
+
+LANES = LimitsConfig().max_extra_lanes
 
 ASK = """
 import resource
@@ -29,7 +32,7 @@ def test_the_limit_is_raised_as_far_as_it_may_be() -> None:
         soft=128,
         hard=4096,
     )
-    assert said == "Budget(connections=320, strangers=256) (4096, 4096)\n"
+    assert said == "Budget(connections=320, strangers=256, lanes=32) (4096, 4096)\n"
 
 
 @pytest.mark.parametrize(("files", "clients"), [(256, 3), (256, 16), (1024, 16), (1024, 64)])
@@ -74,20 +77,26 @@ print(budget_for(alone).strangers - budget_for(beside).strangers)
 """,
         soft=600,
     )
-    assert int(said) == 16 * 2 + MOST_STRANGERS
+    assert int(said) == 16 * 2 + MOST_STRANGERS + LANES
 
 
-def test_the_lanes_of_all_clients_are_counted() -> None:
+def test_the_lanes_of_all_clients_are_counted_and_bounded() -> None:
     said = run_with_few_files(
         ASK
         + """
-few = config(16)
-many = few.model_copy(update={"stream": StreamConfig(max_lanes=4)})
-print(budget_for(few).strangers - budget_for(many).strangers)
+many = config(16)
+few = many.model_copy(update={"stream": StreamConfig(max_lanes=1)})
+more = many.model_copy(update={"limits": LimitsConfig(max_extra_lanes=1000)})
+print(*(budget_for(few).strangers - budget_for(each).strangers for each in (many, more)))
 """,
         soft=700,
     )
-    assert int(said) == 16 * 2 * 3
+    assert said.split() == [str(LANES), str(16 * 2 * 3)]
+
+
+def test_where_descriptors_are_few_there_are_no_lanes_rather_than_no_server() -> None:
+    said = run_with_few_files(ASK + "print(budget_for(config(16)).lanes)", soft=256)
+    assert said == "0\n"
 
 
 def test_settings_that_cannot_work_are_refused_by_the_name_of_the_limit() -> None:
@@ -135,11 +144,11 @@ with Server("127.0.0.1:0", LinkConfig(stream={"memory_bytes": "32GiB"})):
 
 
 @pytest.mark.parametrize(
-    ("stream", "connections"),
-    [('data_listen="none"', 0), ("max_lanes=1", 2), ("max_lanes=4", 8)],
+    ("stream", "connections", "lanes"),
+    [('data_listen="none"', 0, 0), ("max_lanes=1", 2, 0), ("max_lanes=4", 2, LANES)],
 )
 def test_clients_that_follow_a_shared_memory_are_as_many_as_have_room_with_their_lanes(
-    stream: str, connections: int
+    stream: str, connections: int, lanes: int
 ) -> None:
     said = run_with_few_files(
         ASK
@@ -152,7 +161,7 @@ print(with_room(config).grpc.max_clients, budget_for(with_room(config)).stranger
     )
     clients, strangers = map(int, said.split())
     # Four connections to the port of gRPC and 16 files each, beside all strangers and 64 files.
-    fixed = 256 + 64 + MOST_STRANGERS * bool(connections)
+    fixed = 256 + 64 + MOST_STRANGERS * bool(connections) + lanes
     each = 4 + 16 + connections
     assert 0 <= 4096 - fixed - clients * each < each + 64, "64: what the process has open"
     assert strangers == 256

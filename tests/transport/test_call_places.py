@@ -76,6 +76,7 @@ def test_a_lane_that_goes_on_alone_takes_no_place_of_other_streams(places: CallP
     places.require_lane(2, 2)
 
 
-def test_unless_set_no_lane_is_taken() -> None:
+def test_where_one_connection_is_the_most_no_lane_is_taken() -> None:
+    config = LinkConfig(stream=StreamConfig(max_lanes=1))
     with pytest.raises(ProtocolError):
-        CallPlaces(LinkConfig(), "site-1").require_lane(1, 1)
+        CallPlaces(config, "site-1").require_lane(1, 1)

@@ -7,6 +7,7 @@ import socket
 from contextlib import suppress
 
 from streamlink.transport.log import noted
+from streamlink.transport.tcp.sockets import is_loopback
 
 __all__ = ["Congestion"]
 
@@ -52,7 +53,6 @@ def _avoid_pacing(connected: socket.socket) -> None:
     if _OPTION is None:
         return
     with suppress(OSError):  # such as: the peer has reset it already
-        is_loopback = connected.getpeername()[0] == connected.getsockname()[0]
         chosen = connected.getsockopt(socket.IPPROTO_TCP, _OPTION, _NAME_BYTES)
-        if is_loopback and chosen.startswith(_PACED):
+        if is_loopback(connected) and chosen.startswith(_PACED):
             connected.setsockopt(socket.IPPROTO_TCP, _OPTION, _UNPACED)

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from weakref import WeakKeyDictionary
 
-from streamlink.errors import AddressInUse, StreamlinkError
+from streamlink.errors import AbortCode, AddressInUse, ProtocolError, StreamlinkError
 from streamlink.protocol import frames as f
 from streamlink.transport.addresses import host_of
+from streamlink.transport.budget import lanes_for
 from streamlink.transport.carriers import largest_message
 from streamlink.transport.hub import Attached, Hub
 from streamlink.transport.registry import abort_for
@@ -55,6 +56,7 @@ class TcpListener:
     def __init__(self, address: str, hub: Hub) -> None:
         self._hub = hub
         self._most = largest_message(hub.config.stream)
+        self._most_lanes = lanes_for(hub.config)
         self._tls = server_context(hub.config.security)
         self._strangers = HandshakeLimit(MOST_STRANGERS)
         self._lock = threading.Lock()
@@ -174,11 +176,11 @@ class TcpListener:
             attached = self._attached(opening, call, stream)
         if attached is None:
             return False
-        if not opening.is_lane:
-            return self._carry_here(call, stream, attached)
-        # A lane pulls for itself, beside the owner of the stream: that needs a thread.
-        _carry(stream, attached, connection)
-        return False
+        if opening.is_lane and attached.pump.is_sending:
+            # It pulls for itself, beside the owner of the stream: that needs a thread.
+            _carry(stream, attached, connection)
+            return False
+        return self._carry_here(call, stream, attached)
 
     def _carry_here(self, call: _Call, stream: StreamCall, attached: Attached) -> bool:
         def over(failure: Exception | None) -> None:
@@ -201,6 +203,8 @@ class TcpListener:
         """Let ``call`` carry its stream; None: it was refused, and has heard why."""
         attach = f.Attach(opening.session_id, opening.stream_id)
         try:
+            if opening.is_lane:
+                self._count_lane(call)
             return self._hub.attach(attach, call, is_lane=opening.is_lane)
         except StreamlinkError as error:
             if opening.is_lane:
@@ -211,6 +215,20 @@ class TcpListener:
             stream.end()
             call.connection.drain()
             return None
+
+    def _count_lane(self, call: _Call) -> None:
+        """Count ``call`` as a lane for as long as it lasts; raises ``ProtocolError``: one too many.
+
+        This bounds the threads and descriptors of lanes, however many clients there are.
+        """
+        with self._changed:
+            call.is_lane = sum(each.is_lane for each in self._calls) < self._most_lanes
+        if not call.is_lane:
+            raise ProtocolError(
+                f"there are {self._most_lanes} lanes already, which is limits.max_extra_lanes or "
+                "what descriptors allow",
+                code=AbortCode.REFUSED,
+            )
 
     def _answer(self, opening: Opening, raw: bytes) -> bytes:
         """Return our proof, for one whose own is good, and comes for the first time.
@@ -247,6 +265,7 @@ class _Call:
     def __init__(self, connection: Socket, remote: str) -> None:
         self.connection, self.remote = connection, remote
         self.x509_names = connection.x509_names
+        self.is_lane = False
         self.served: ServedCall | None = None  # once it carries a stream without a thread
 
     def cut(self) -> None:

@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from streamlink.transport.x509_names import names_in
 
-__all__ = ["PlainSocket", "Socket", "TlsSocket", "keep_little_unsent"]
+__all__ = ["PlainSocket", "Socket", "TlsSocket", "is_loopback", "keep_little_unsent"]
 
 # Buffers that the kernel takes in one call (UIO_MAXIOV on Linux, IOV_MAX on macOS): a chunk may
 # span more tensors than that.
@@ -47,6 +47,11 @@ def keep_little_unsent(connected: socket.socket) -> None:
     if _UNSENT is not None:
         with suppress(OSError):  # it works without, with less even shares
             connected.setsockopt(socket.IPPROTO_TCP, _UNSENT, _UNSENT_BYTES)
+
+
+def is_loopback(connected: socket.socket) -> bool:
+    """Return whether both ends are on this machine; raises ``OSError``: the peer has gone."""
+    return bool(connected.getpeername()[0] == connected.getsockname()[0])
 
 
 class Socket:
@@ -109,6 +114,13 @@ class Socket:
     def pending(self) -> int:
         """What was taken from the system already, and can be read at once (bytes)."""
         return 0
+
+    @property
+    def is_loopback(self) -> bool:
+        """See the function; False for a connection that has ended."""
+        with suppress(OSError):
+            return is_loopback(self._socket)
+        return False
 
     def fileno(self) -> int:
         """Return its descriptor, to wait for."""

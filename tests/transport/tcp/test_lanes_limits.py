@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 
@@ -133,3 +134,50 @@ def test_the_opening_of_a_lane_is_good_once(stack: ExitStack) -> None:
     assert is_closed(hostile.opens(moved.stream_id, number=5000))
     assert moved.pumps[1].calls == 2
     moved.finish()
+
+
+def test_all_clients_of_a_server_share_so_many_lanes_and_free_them(stack: ExitStack) -> None:
+    server = with_lanes(0, most=3)
+    limits = server.limits.model_copy(update={"max_extra_lanes": 1})
+    lab = LaneLab(config(), server.model_copy(update={"limits": limits}))
+    stack.enter_context(lab)
+    hostile, moved = Hostile(lab, stack), [lab.move("up"), lab.move("down")]
+    up, down = moved
+    for each in moved:
+        each.wait_lanes(1)
+
+    def lanes() -> int:
+        return up.pumps[1].calls + down.pumps[0].calls - 2
+
+    for one in (up, down, up):
+        line = hostile.opens(one.stream_id)
+        until(lambda: lanes() == 1)
+        assert all(is_closed(hostile.opens(each.stream_id)) for each in moved)
+        line.close()
+        until(lambda: lanes() == 0)
+    assert all(each.finish().resumes == 0 for each in moved)
+
+
+@pytest.mark.parametrize(("direction", "threads"), [("up", 0), ("down", 2)])
+def test_only_lanes_of_a_model_that_leaves_have_threads_at_the_server(
+    stack: ExitStack, direction: str, threads: int
+) -> None:
+    lab, hostile = lab_of(stack, 3)
+    moved = lab.move(direction)
+    moved.wait_lanes(1)
+    far = moved.pumps[1 if direction == "up" else 0]
+    for _ in range(2):
+        hostile.opens(moved.stream_id)
+    until(lambda: far.calls == 3)
+    until(lambda: sum(each.name == "tcp-serve" for each in threading.enumerate()) == threads)
+    assert moved.finish().resumes == 0
+
+
+def test_on_loopback_a_stream_stays_with_one_connection_unless_lanes_are_set(
+    stack: ExitStack,
+) -> None:
+    lab = stack.enter_context(LaneLab(with_lanes(0, most=4)))
+    moved = lab.move("up")
+    moved.wait_lanes(1)
+    assert not any(each.name == "tcp-lanes" for each in threading.enumerate())
+    assert moved.finish().resumes == 0

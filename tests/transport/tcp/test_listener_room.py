@@ -89,12 +89,12 @@ def test_calls_without_a_thread_to_work_leave_their_places_to_others(
 def test_lanes_without_a_thread_to_write_leave_their_places_to_others(
     lab: LaneLab, stack: ExitStack
 ) -> None:
-    opener, moved = Opener(lab, stack), lab.move("up")
+    opener, moved = Opener(lab, stack), lab.move("down")
     moved.wait_lanes(1)
     with no_threads("tcp-write", beside="tcp-serve"):
         for _ in range(LANES):
             assert is_closed(opener.opens(moved.stream_id, is_lane=True))
-    far = moved.pumps[1]
+    far = moved.pumps[0]
     until(lambda: far.calls == 1)
     opener.opens(moved.stream_id, is_lane=True)
     until(lambda: far.calls == 2)
