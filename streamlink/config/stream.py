@@ -56,9 +56,10 @@ class StreamConfig(Settings):
     max_lanes: int = Field(default=4, ge=1, le=MAX_LANES)
     """Most TCP connections that carry one stream at the same time (count); the smaller value of
     both ends counts. With more than one the client adds a connection while that makes the stream
-    faster, which helps on long lines, where one connection alone is slow; see also
-    ``limits.max_extra_lanes``. Price: for each beyond the first a descriptor and two threads, at
-    the server only a descriptor for models that it receives."""
+    faster, which helps on long lines, where one connection alone is slow, and not on loopback; see
+    also ``limits.max_extra_lanes``. Price: for each beyond the first a descriptor and two threads,
+    at the server only a descriptor for models that it receives; at the client one thread more for
+    each stream."""
 
     lanes: int = Field(default=0, ge=0, le=MAX_LANES)
     """Client: as many TCP connections for each stream, where they can be made (count), at most

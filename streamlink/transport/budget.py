@@ -73,7 +73,7 @@ def budget_for(config: LinkConfig) -> Budget:
 
 
 def lanes_for(config: LinkConfig) -> int:
-    """Return how many lanes a server may have: what all else leaves of ``max_extra_lanes``."""
+    """Return how many lanes a server may have; 0: it has too few descriptors."""
     try:
         return budget_for(config).lanes
     except TooFewDescriptors:

@@ -1,15 +1,44 @@
-"""``CallPlaces``: how many calls may carry the streams of one session, and which do."""
+"""``CallPlaces``: how many calls may carry the streams of one session, and which do.
+
+``LanePlaces`` bounds those beyond the first of each stream, over all sessions of a server.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection
 
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, ProtocolError
 
-__all__ = ["CallPlaces"]
+__all__ = ["CallPlaces", "LanePlaces"]
 
 _MOST_ENDED = 4  # calls that one peer may have for streams that have ended (count)
+
+
+class LanePlaces:
+    """The lanes of all sessions of one server. Any thread may use it.
+
+    Args:
+        most: of them (count).
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.taken = 0
+        self._lock = threading.Lock()
+
+    def take(self) -> bool:
+        """Take a place; returns whether there was one."""
+        with self._lock:
+            has_room = self.taken < self.most
+            self.taken += has_room
+            return has_room
+
+    def free(self) -> None:
+        """Free a place that was taken."""
+        with self._lock:
+            self.taken -= 1
 
 
 class CallPlaces:
@@ -20,10 +49,14 @@ class CallPlaces:
     Args:
         config: the limits of this end.
         peer_name: for errors.
+        all_lanes: of all sessions of this end; None: it serves none.
     """
 
-    def __init__(self, config: LinkConfig, peer_name: str) -> None:
+    def __init__(
+        self, config: LinkConfig, peer_name: str, all_lanes: LanePlaces | None = None
+    ) -> None:
         self._config, self._peer_name = config, peer_name
+        self._all_lanes = all_lanes or LanePlaces(0)
         self._calls: dict[int, int] = {}  # stream to the call that carries it
         self._lanes: set[tuple[int, int]] = set()  # stream and call, of those beside it
 
@@ -53,12 +86,12 @@ class CallPlaces:
         # The newest, where two calls took over at once: the end of the other frees no place.
         self._calls[stream_id] = max(call, self._calls.get(stream_id, 0))
 
-    def require_lane(self, stream_id: int, carrying: int) -> None:
-        """Require that one more call may carry a stream, beside ``carrying`` others (count).
+    def take_lane(self, stream_id: int, carrying: int) -> None:
+        """Take a place for one more call of a stream, beside ``carrying`` others (count).
 
         Raises:
-            ProtocolError: the stream, or the session, has as many as it may; or none carries the
-                stream, so that it has to be resumed first.
+            ProtocolError: the stream, the session or the server has as many as it may; or none
+                carries the stream, so that it has to be resumed first.
         """
         stream = self._config.stream
         is_room = len(self._lanes) < stream.client_lanes
@@ -69,21 +102,33 @@ class CallPlaces:
                 f"{len(self._lanes)} such in all; max_lanes is {stream.max_lanes}",
             )
 
+        if not self._all_lanes.take():
+            raise self._refused(
+                stream_id,
+                f"the clients of this server have {self._all_lanes.most} lanes in all, which is "
+                "limits.max_extra_lanes or as many as file descriptors permit",
+            )
+
     def took_lane(self, stream_id: int, call: int) -> None:
-        """Note a call that carries a stream beside others."""
+        """Note the number of the call for which ``take_lane`` took a place."""
         self._lanes.add((stream_id, call))
 
     def free(self, stream_id: int, call: int) -> None:
         """Free the place of a call that has ended."""
-        self._lanes.discard((stream_id, call))
+        self._free_lane(stream_id, call)
         # Only if it is still that one: a newer call may have taken over.
         if self._calls.get(stream_id) == call:
             del self._calls[stream_id]
             # One of the lanes left becomes the stream's first connection. Counted as a lane, it
             # would take a place that other streams of the session may need.
             if lane := min((each for each in self._lanes if each[0] == stream_id), default=None):
-                self._lanes.discard(lane)
+                self._free_lane(*lane)
                 self._calls[stream_id] = lane[1]
+
+    def _free_lane(self, stream_id: int, call: int) -> None:
+        if (stream_id, call) in self._lanes:
+            self._lanes.remove((stream_id, call))
+            self._all_lanes.free()
 
     @staticmethod
     def _refused(stream_id: int, why: str) -> ProtocolError:

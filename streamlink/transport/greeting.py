@@ -14,6 +14,7 @@ from streamlink.protocol import frames as f
 from streamlink.protocol.events import Failed, HelloReceived, PeerLeft
 from streamlink.protocol.handshake import agreed
 from streamlink.protocol.session import SessionMachine
+from streamlink.transport.call_places import LanePlaces
 from streamlink.transport.carriers import Caller
 from streamlink.transport.identity import Guard
 from streamlink.transport.log import RateLimitedLog
@@ -47,6 +48,7 @@ class Greets(Protocol):
     traffic: TrafficCounter
     memory: ProcessMemory | None
     data_ports: tuple[f.DataPort, ...]
+    lanes: LanePlaces
 
     def key_of(self, session_id: str) -> bytes:
         """Return a session's secret key; a connection to a data port proves that it knows it."""
@@ -157,6 +159,7 @@ class Greeter:
                 seat=seat,
                 is_probe=hello.is_probe,
                 workers=workers,
+                lanes=hub.lanes,
             )
             begun.append(session)
             return session

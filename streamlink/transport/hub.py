@@ -24,7 +24,8 @@ from streamlink.protocol import frames as f
 from streamlink.protocol.limits import DATA_KEY_BYTES
 from streamlink.transport import departure
 from streamlink.transport.bandwidth import BandwidthUse, open_bandwidth
-from streamlink.transport.budget import with_room
+from streamlink.transport.budget import lanes_for, with_room
+from streamlink.transport.call_places import LanePlaces
 from streamlink.transport.carriers import Caller, Listener, ServerCall
 from streamlink.transport.framing import DamagedFrame
 from streamlink.transport.greeting import Greeter, SessionCallbacks
@@ -130,6 +131,8 @@ class Hub:
         self._port = 0
         self.data_ports: tuple[f.DataPort, ...] = ()
         """Carriers for streams alone that a welcome names; known once it listens."""
+        self.lanes = LanePlaces(0)
+        """Of all its sessions; as many as it may have once it listens."""
         self._is_open = clock.event()
         self.reach = DataReach(clock)
         self.memory: ProcessMemory | None = None
@@ -156,6 +159,7 @@ class Hub:
                 self._bandwidth = open_bandwidth(self.config, self.clock)
                 if self.memory is not None:
                     self.memory.expect(self.config)
+                self.lanes = LanePlaces(lanes_for(self.config))
                 self._open_listeners()
             except BaseException:
                 self._stop_listening()
@@ -180,7 +184,7 @@ class Hub:
 
     def _data_port(self, offer: DataOffer, listener: Listener) -> f.DataPort:
         # Nothing of it travels where it is one: clients that know no lanes are welcomed as before.
-        most = self.config.stream.max_lanes
+        most = min(self.config.stream.max_lanes, 1 + self.lanes.most)
         return f.DataPort(offer.carrier, listener.port, offer.above, lanes=most if most > 1 else 0)
 
     def _stop_listening(self) -> None:

@@ -39,7 +39,7 @@ from streamlink.protocol.liveness import extra_grace_seconds
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport import offers
 from streamlink.transport.bandwidth import join_bandwidth
-from streamlink.transport.call_places import CallPlaces
+from streamlink.transport.call_places import CallPlaces, LanePlaces
 from streamlink.transport.facts import require_sendable
 from streamlink.transport.log import noted
 from streamlink.transport.pending_reply import PendingReply as PendingReply
@@ -79,6 +79,7 @@ class Session:
         seat: Seat | None = None,
         is_probe: bool = False,
         workers: Executor | None = None,
+        lanes: LanePlaces | None = None,
     ) -> None:
         self.session_id = session_id
         self.is_probe = is_probe  # it only measures the line
@@ -103,7 +104,7 @@ class Session:
         self._received = 0  # by its streams, when the session's call was last lost (bytes)
         self._withdrawn = Remembered[int, str](_REMEMBERED)
         self._committed = Remembered[int, ReceivePump](_REPEATABLE)
-        self._places = CallPlaces(config, peer_name)
+        self._places = CallPlaces(config, peer_name, lanes)
         self.asking = pump.clock.condition()
         """Held while a place for a request is looked for and taken; before the other locks."""
         self._is_here = pump.clock.event()
@@ -359,11 +360,11 @@ class Session:
         """Let one more call carry a stream, beside those that do; see ``carry``.
 
         Raises:
-            ProtocolError: the stream, or the session, has as many as it may; or none carries the
-                stream, so that it has to be resumed first.
+            ProtocolError: the stream, the session or the server has as many as it may; or none
+                carries the stream, so that it has to be resumed first.
         """
         with self._lock:
-            self._places.require_lane(stream_id, pump.calls)
+            self._places.take_lane(stream_id, pump.calls)
             # Within the lock, unlike ``carry``: this cuts no other call.
             call = pump.attach(cut, is_lane=True, carrier=carrier)
             self._places.took_lane(stream_id, call)

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from weakref import WeakKeyDictionary
 
-from streamlink.errors import AbortCode, AddressInUse, ProtocolError, StreamlinkError
+from streamlink.errors import AddressInUse, StreamlinkError
 from streamlink.protocol import frames as f
 from streamlink.transport.addresses import host_of
-from streamlink.transport.budget import lanes_for
 from streamlink.transport.carriers import largest_message
 from streamlink.transport.hub import Attached, Hub
 from streamlink.transport.registry import abort_for
@@ -56,7 +55,6 @@ class TcpListener:
     def __init__(self, address: str, hub: Hub) -> None:
         self._hub = hub
         self._most = largest_message(hub.config.stream)
-        self._most_lanes = lanes_for(hub.config)
         self._tls = server_context(hub.config.security)
         self._strangers = HandshakeLimit(MOST_STRANGERS)
         self._lock = threading.Lock()
@@ -203,8 +201,6 @@ class TcpListener:
         """Let ``call`` carry its stream; None: it was refused, and has heard why."""
         attach = f.Attach(opening.session_id, opening.stream_id)
         try:
-            if opening.is_lane:
-                self._count_lane(call)
             return self._hub.attach(attach, call, is_lane=opening.is_lane)
         except StreamlinkError as error:
             if opening.is_lane:
@@ -215,20 +211,6 @@ class TcpListener:
             stream.end()
             call.connection.drain()
             return None
-
-    def _count_lane(self, call: _Call) -> None:
-        """Count ``call`` as a lane for as long as it lasts; raises ``ProtocolError``: one too many.
-
-        This bounds the threads and descriptors of lanes, however many clients there are.
-        """
-        with self._changed:
-            call.is_lane = sum(each.is_lane for each in self._calls) < self._most_lanes
-        if not call.is_lane:
-            raise ProtocolError(
-                f"there are {self._most_lanes} lanes already, which is limits.max_extra_lanes or "
-                "what descriptors allow",
-                code=AbortCode.REFUSED,
-            )
 
     def _answer(self, opening: Opening, raw: bytes) -> bytes:
         """Return our proof, for one whose own is good, and comes for the first time.
@@ -265,7 +247,6 @@ class _Call:
     def __init__(self, connection: Socket, remote: str) -> None:
         self.connection, self.remote = connection, remote
         self.x509_names = connection.x509_names
-        self.is_lane = False
         self.served: ServedCall | None = None  # once it carries a stream without a thread
 
     def cut(self) -> None:
@@ -291,8 +272,10 @@ def _carry(stream: StreamCall, attached: Attached, connection: Socket) -> None:
         writer = _start_writer(stream, attached, connection)
         if stream.read(pump, number):
             connection.cut()
-        # Else the writer ends by itself, once it has sent the last words.
-        if not pump.is_closed:
+        # A client that has ended a lane in order still reads what the lane carries. And where the
+        # stream has ended, the writer ends by itself, once it has sent the last words.
+        is_retiring = stream.has_ended and pump.retire(number)
+        if not (is_retiring or pump.is_closed):
             pump.detach(number)
         writer.join()
     except BaseException:

@@ -171,6 +171,7 @@ class ServedCall:
             self._has_read = True
             # Else its last words are still to be sent.
             if not self._pump.is_closed:
+                self._attached.detach()  # first, as in ``_end``
                 self._pump.detach(self._number)
                 self._connection.cut()  # the owner may wait there, and nobody else would cut it
             return

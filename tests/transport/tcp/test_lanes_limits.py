@@ -145,16 +145,12 @@ def test_all_clients_of_a_server_share_so_many_lanes_and_free_them(stack: ExitSt
     up, down = moved
     for each in moved:
         each.wait_lanes(1)
-
-    def lanes() -> int:
-        return up.pumps[1].calls + down.pumps[0].calls - 2
-
     for one in (up, down, up):
         line = hostile.opens(one.stream_id)
-        until(lambda: lanes() == 1)
+        until(lambda: lab.hub.lanes.taken == 1)
         assert all(is_closed(hostile.opens(each.stream_id)) for each in moved)
         line.close()
-        until(lambda: lanes() == 0)
+        until(lambda: lab.hub.lanes.taken == 0)
     assert all(each.finish().resumes == 0 for each in moved)
 
 
@@ -165,19 +161,41 @@ def test_only_lanes_of_a_model_that_leaves_have_threads_at_the_server(
     lab, hostile = lab_of(stack, 3)
     moved = lab.move(direction)
     moved.wait_lanes(1)
-    far = moved.pumps[1 if direction == "up" else 0]
+    before = threads_of("tcp-serve")
     for _ in range(2):
         hostile.opens(moved.stream_id)
+    far = moved.pumps[1 if direction == "up" else 0]
     until(lambda: far.calls == 3)
-    until(lambda: sum(each.name == "tcp-serve" for each in threading.enumerate()) == threads)
+    until(lambda: len(threads_of("tcp-serve") - before) == threads)
     assert moved.finish().resumes == 0
 
 
-def test_on_loopback_a_stream_stays_with_one_connection_unless_lanes_are_set(
-    stack: ExitStack,
+@pytest.mark.parametrize(("lanes", "is_bundle"), [(0, False), (2, True)])
+def test_on_loopback_a_stream_stays_with_one_connection_unless_their_number_is_set(
+    stack: ExitStack, lanes: int, is_bundle: bool
 ) -> None:
-    lab = stack.enter_context(LaneLab(with_lanes(0, most=4)))
+    before = threads_of("tcp-lanes")
+    lab = stack.enter_context(LaneLab(with_lanes(lanes)))
     moved = lab.move("up")
-    moved.wait_lanes(1)
-    assert not any(each.name == "tcp-lanes" for each in threading.enumerate())
+    moved.wait_lanes(max(1, lanes))
+    assert bool(threads_of("tcp-lanes") - before) == is_bundle
     assert moved.finish().resumes == 0
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_a_client_is_told_how_many_lanes_its_server_may_have(
+    stack: ExitStack, extra: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = with_lanes(0)
+    limits = server.limits.model_copy(update={"max_extra_lanes": extra})
+    with caplog.at_level(logging.INFO, "streamlink.client"):
+        server = server.model_copy(update={"limits": limits})
+        lab = stack.enter_context(LaneLab(with_lanes(4), server))
+    assert f"takes {extra + 1} connections for a stream" in caplog.text
+    moved = lab.move("up")
+    moved.wait_lanes(1 + extra)
+    assert moved.finish().resumes == 0
+
+
+def threads_of(name: str) -> set[threading.Thread]:
+    return {each for each in threading.enumerate() if each.name == name}
