@@ -264,4 +264,7 @@ class _Dropped:
 def _config(address: str) -> streamlink.LinkConfig:
     # The ends of an emulated line are no loopback, and what is compared is plain text.
     is_here = address.startswith("127.")
-    return streamlink.LinkConfig(security=streamlink.SecurityConfig(insecure=not is_here))
+    return streamlink.LinkConfig(
+        security=streamlink.SecurityConfig(insecure=not is_here),
+        stream=streamlink.StreamConfig(max_lanes=1),  # what is compared is one connection
+    )

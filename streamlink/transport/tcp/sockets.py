@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from ipaddress import ip_address
 from typing import TypeVar
 
 from streamlink.transport.x509_names import names_in
@@ -51,7 +52,9 @@ def keep_little_unsent(connected: socket.socket) -> None:
 
 def is_loopback(connected: socket.socket) -> bool:
     """Return whether both ends are on this machine; raises ``OSError``: the peer has gone."""
-    return bool(connected.getpeername()[0] == connected.getsockname()[0])
+    peer, own = connected.getpeername()[0], connected.getsockname()[0]
+    # 127.0.0.2 is reached from 127.0.0.1; and a name of this machine may stand for any address.
+    return peer == own or ip_address(peer.partition("%")[0]).is_loopback
 
 
 class Socket:
