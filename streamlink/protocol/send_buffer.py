@@ -101,6 +101,13 @@ class SendBuffer:
                 return channel
         return None
 
+    def is_owed_by(self, channel: int) -> bool:
+        """Whether ``channel`` carries a chunk that is not received."""
+        log = self._logs.get(channel)
+        return log is not None and any(
+            frame is not None and frame.offset in self._kept for frame in log.frames
+        )
+
     def acknowledge(self, received: int, ranges: Sequence[Range] = ()) -> None:
         """Release what lies below ``received`` or within one of ``ranges``."""
         kept = self._kept

@@ -204,7 +204,7 @@ class SendStream(AckReceiver):
     def frames_to_send(self, *, now: float, channel: int = 0) -> list[Frame]:
         """Return what has to leave now: control frames first, then chunks, then the finish."""
         frames = super().frames_to_send(now=now, channel=channel)
-        if self.state in _SENDING and (on := self._channels.get(channel)) and on.is_ready:
+        if self.state in _SENDING and (on := self._channels.get(channel)) and self._may_carry(on):
             frames.extend(self._chunks_to_send(on, now))
             if self._finish is not None and self._is_finish_due(on):
                 self._finish_sent_on = channel
@@ -220,7 +220,21 @@ class SendStream(AckReceiver):
         if self.state not in _SENDING or (on := self._channels.get(channel)) is None:
             return False
         has_more = bool(self._buffer.unsent) or self._is_finish_due(on)
-        return has_more and on.is_ready
+        return has_more and self._may_carry(on)
+
+    def _may_carry(self, channel: Channel) -> bool:
+        is_last = not channel.is_retiring or not self._has_other(channel)
+        return channel.is_ready and is_last
+
+    def retire(self, channel: int) -> bool:
+        """See ``StreamMachine``; what ``channel`` carries is done with once it is acknowledged."""
+        is_retiring = super().retire(channel)
+        self._count_lanes()
+        return is_retiring
+
+    def is_through(self, channel: int) -> bool:
+        """See ``StreamMachine``."""
+        return super().is_through(channel) and not self._buffer.is_owed_by(channel)
 
     def _chunks_to_send(self, channel: Channel, now: float) -> list[Chunk]:
         # One at a time where there are several channels: the next goes to whichever has room.

@@ -238,7 +238,8 @@ class AckReceiver(StreamMachine):
         self._watch_peer(now, is_progress=is_received or is_consumed)
 
     def _count_lanes(self) -> None:
-        self._window.lanes = max(1, sum(each.is_ready for each in self._channels.values()))
+        carrying = (each.is_ready and not each.is_retiring for each in self._channels.values())
+        self._window.lanes = max(1, sum(carrying))
 
     def _watch_lag(self, now: float, *, is_progress: bool = False) -> None:
         """Run a timer while the oldest chunk does not arrive and another channel could carry it."""

@@ -36,8 +36,8 @@ class Channel:
     """
 
     __slots__ = (
-        "acked", "chunks", "damaged_in_a_row", "handshake", "is_beside", "number", "outbox",
-        "reserved_at",
+        "acked", "chunks", "damaged_in_a_row", "handshake", "is_beside", "is_retiring", "number",
+        "outbox", "reserved_at",
     )  # fmt: skip
 
     def __init__(self, number: int, handshake: State, *, is_beside: bool = False) -> None:
@@ -46,6 +46,8 @@ class Channel:
         """Whether another channel was ready when it came: both end at the same peer process."""
         self.handshake: State | None = handshake
         """How far the handshake has come; None: it is complete."""
+        self.is_retiring = False
+        """Whether it only brings to its end what it carries already."""
         self.outbox: deque[Frame] = deque()
         """What only this channel may carry: its handshake, and repairs of frames it brought."""
         self.chunks = 0
@@ -213,6 +215,27 @@ class StreamMachine(Machine):
             self._detach(lost, now)
         self._account(now)
 
+    def retire(self, channel: int) -> bool:
+        """Give ``channel`` nothing more to carry; False: no other could carry it instead."""
+        on = self._channels.get(channel)
+        if on is None or not self._has_other(on):
+            return False
+        on.is_retiring = True
+        return True
+
+    def is_retiring(self, channel: int) -> bool:
+        """Whether ``channel`` gets nothing more to carry."""
+        return (on := self._channels.get(channel)) is not None and on.is_retiring
+
+    def is_through(self, channel: int) -> bool:
+        """Whether ``channel`` is retiring, and what it carries is done with."""
+        return self.is_retiring(channel) and not self.has_frames(channel)
+
+    def _has_other(self, channel: Channel) -> bool:
+        """Whether a channel beside this one may carry anything that comes."""
+        channels = self._channels.values()
+        return any(each.is_ready and not each.is_retiring for each in channels if each != channel)
+
     def _close_channels(self, now: float) -> None:
         """Close the channels, all of them silent; the stream's own timers keep running.
 
@@ -244,9 +267,12 @@ class StreamMachine(Machine):
         """
         if len(self._channels) == 1:
             return True
-        if (heard := self._channels.get(self._heard)) is not None and heard.is_ready:
+        if channel.is_retiring and self._has_other(channel):
+            return False
+        heard = self._channels.get(self._heard)
+        if heard is not None and heard.is_ready and not heard.is_retiring:
             return channel is heard
-        ready = (each for each in self._channels.values() if each.is_ready)
+        ready = (each for each in self._channels.values() if each.is_ready and not each.is_retiring)
         return channel is next(ready, next(iter(self._channels.values())))
 
     # --- frames out ------------------------------------------------------------------

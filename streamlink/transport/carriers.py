@@ -104,6 +104,8 @@ class ClientCall:
         attached: Callable[[Pump[Any]], object] = lambda pump: None,
     ) -> None:
         self.pump, self.wire, self.first = pump, wire, first
+        self.number = 0
+        """The newest call's, at the pump."""
         self._attached = attached
 
     def attach(self, cut: Callable[[], None], carrier: str = "", *, is_lane: bool = False) -> int:
@@ -115,7 +117,7 @@ class ClientCall:
                 without a lock.
             is_lane: it carries beside the calls that do already; else it takes their place.
         """
-        number = self.pump.attach(cut, carrier=carrier, is_lane=is_lane)
+        self.number = number = self.pump.attach(cut, carrier=carrier, is_lane=is_lane)
         self._attached(self.pump)
         return number
 

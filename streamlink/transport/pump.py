@@ -128,12 +128,16 @@ class Pump(Generic[M]):
         """Yield what has to be sent on call number ``call``, until it or the machine has ended."""
         while True:
             with self._lock:
-                while not self._writer_has_work(call) and self._carries(call):
+                while (
+                    not self._writer_has_work(call)
+                    and self._carries(call)
+                    and not self._is_through(call)
+                ):
                     self._note_idle()
                     self._to_send.wait(RECHECK_SECONDS)
-                # Only a lost call ends here: a machine that is closed may still have an abort to
-                # send.
-                if call not in self._calls:
+                # Only a call that is lost or was retired ends here: a machine that is closed may
+                # still have an abort to send.
+                if call not in self._calls or self._is_through(call):
                     return
                 machine = self._machine
                 frames: list[Frame] = []
@@ -263,6 +267,10 @@ class Pump(Generic[M]):
         with self._lock:
             return len(self._calls)
 
+    def _is_through(self, call: int) -> bool:
+        """Whether the call was retired, and has brought to its end what it carried."""
+        return False
+
     def _carries(self, call: int) -> bool:
         return call in self._calls and not self._machine.is_closed
 
@@ -387,7 +395,10 @@ class Pump(Generic[M]):
             self._wake_owner()
             return
         if len(self._calls) > 1:  # any of their writers may be the one that waits
-            self._wake_writers()
+            self._to_send.notify_all()
+            for call, wake in self._wakes.items():
+                if self._writer_has_work(call):
+                    wake()
         # One is enough: the writers of lost calls were notified in ``_lose_call`` and wait no more.
         elif any(map(self._writer_has_work, self._calls)):
             self._to_send.notify()

@@ -85,6 +85,21 @@ class TransferPump(Pump[S]):
         else:
             direction.ask(self, machine.wanted_bytes, machine.take_uncharged())
 
+    def retire(self, call: int) -> bool:
+        """Have a call carry nothing more, and end when it is through; False: no other carries."""
+        with self.locked() as (machine, _):
+            is_retiring = call in self._calls and machine.retire(call)
+            self._wake_writers()
+        return is_retiring
+
+    def is_retiring(self, call: int) -> bool:
+        """Whether a call was retired, and has not ended."""
+        with self._lock:
+            return self._machine.is_retiring(call)
+
+    def _is_through(self, call: int) -> bool:
+        return self._machine.is_through(call)
+
     def hold(self, reason: str, waiting_for: str) -> None:
         """Report to the peer that this end waits for a third party."""
         with self.locked() as (machine, now):

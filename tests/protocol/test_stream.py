@@ -54,14 +54,14 @@ class Lanes:
         self.receiver = ReceiveStream(CONFIG, stream_id=7, peer_name="sender")
         self.up: dict[int, deque[Frame]] = {}
         self.down: dict[int, deque[Frame]] = {}
-        self._last = 0
+        self.last = 0
         self._commits = False
 
     def add(self) -> None:
-        self._last += 1
-        self.up[self._last], self.down[self._last] = deque(), deque()
+        self.last += 1
+        self.up[self.last], self.down[self.last] = deque(), deque()
         for end in (self.sender, self.receiver):
-            end.attach(now=0.0, channel=self._last)
+            end.attach(now=0.0, channel=self.last)
 
     def lose(self, number: int) -> None:
         for end in (self.sender, self.receiver):
@@ -71,6 +71,11 @@ class Lanes:
     def give_up(self, number: int) -> None:
         """The sender closes a lane that lags; the receiver hears of it behind what still comes."""
         self.sender.detach(now=0.0, channel=number)
+
+    def retire(self, number: int) -> None:
+        """Both ends give a lane nothing more, unless it is the only one."""
+        if self.sender.retire(number):
+            self.receiver.retire(number)
 
     def step(self, number: int) -> None:
         """Let one lane carry one frame each way, and both owners do what they can."""
@@ -107,7 +112,8 @@ class Lanes:
         for _ in range(2000):
             for number in list(self.up):
                 self.step(number)
-                if not (self.sender.carries(number) or self.up[number]):
+                is_through = self.sender.is_through(number)
+                if not (self.sender.carries(number) or self.up[number]) or is_through:
                     self.lose(number)
             if self.sender.is_closed and self.receiver.is_closed:
                 return
@@ -127,12 +133,48 @@ def test_an_accept_that_acks_on_a_lost_lane_have_overtaken_takes_nothing_back() 
     assert lanes.got == lanes.content
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["step", "step", "add", "lose", "give up"]), st.integers(0, 7)),
-        max_size=80,
-    )
-)
+def test_a_lane_that_retires_brings_what_it_carries_and_nothing_of_it_travels_again() -> None:
+    lanes = Lanes(bytes(range(256)) * 256)
+    for _ in range(2):
+        lanes.add()
+        for _ in range(3):
+            lanes.step(lanes.last)
+    carried = len(lanes.up[2])
+    assert any(isinstance(each, Chunk) for each in lanes.up[2])
+    lanes.retire(2)
+    for _ in range(8):
+        lanes.step(1)
+    assert not lanes.sender.is_through(2)
+    for _ in range(carried):
+        lanes.step(2)
+        assert not lanes.down[2], "acks leave on the other lane"
+    assert not lanes.up[2], "it is given no more chunks"
+    while not lanes.sender.is_through(2):
+        lanes.step(1)
+    lanes.lose(2)
+    lanes.settle()
+    assert lanes.got == lanes.content
+    assert lanes.sender.stats.resent_bytes == 0
+
+
+def test_a_lane_whose_only_companion_is_lost_takes_chunks_again() -> None:
+    lanes = Lanes(bytes(range(256)) * 256)
+    for _ in range(2):
+        lanes.add()
+        for _ in range(3):
+            lanes.step(lanes.last)
+    assert lanes.sender.retire(2)
+    assert not lanes.sender.retire(1), "nothing else may carry what comes"
+    lanes.lose(1)
+    for _ in range(20):
+        lanes.step(2)
+    assert lanes.sender.received > 16 * KiB
+
+
+acts = ["step", "step", "add", "lose", "give up", "retire"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(acts), st.integers(0, 7)), max_size=80))
 @settings(max_examples=200)
 def test_whatever_lanes_come_and_go_every_byte_arrives_in_order(
     script: list[tuple[str, int]],
@@ -146,6 +188,8 @@ def test_whatever_lanes_come_and_go_every_byte_arrives_in_order(
             lanes.lose(numbers[which % len(numbers)])
         elif numbers and act == "give up":
             lanes.give_up(numbers[which % len(numbers)])
+        elif numbers and act == "retire":
+            lanes.retire(numbers[which % len(numbers)])
         elif numbers:
             lanes.step(numbers[which % len(numbers)])
     lanes.settle()

@@ -23,13 +23,17 @@ from streamlink.transport.traffic import WireCount
 from streamlink.transport.transfer_pump import TransferPump
 from streamlink.transport.wire import TransferWire
 
-__all__ = ["Bundle", "Dial", "carry_over"]
+__all__ = ["RETIRE_SECONDS", "Bundle", "Dial", "carry_over"]
 
 logger = logging.getLogger("streamlink.client")
 
 # How the connections of one call have ended, and what that says of the call. The server ends one in
 # order only where the stream has ended, and one that fell silent has cost the time that all had.
 _ENDS = (CallEnd.BROKEN, CallEnd.CUT, CallEnd.ENDED)
+
+RETIRE_SECONDS = 30.0
+"""How long a lane that is closed may take for what it carries already (seconds). What has not
+arrived then travels again."""
 
 Dial = Callable[[], AbstractContextManager[Socket]]
 """Gives one more connection of the stream, proven to be a lane; raises as ``TcpCarrier`` does."""
@@ -50,16 +54,17 @@ def carry_over(
         RuntimeError: there is no thread to write; the call has ended.
         MemoryError: there is no memory for a payload; the call has ended.
     """
-    wire = call.wire
+    wire, pump = call.wire, call.pump
     assert isinstance(wire, TransferWire), "a session's call over a carrier of streams"
+    assert isinstance(pump, TransferPump)
     stream = StreamCall(connection, wire, WireCount(), most)
     number = call.attach(connection.cut, "tcp", is_lane=is_lane)
     connection.share()
 
     def write() -> None:
         try:
-            stream.send(call.pump.outgoing(number))
-            if call.pump.is_closed:
+            stream.send(pump.outgoing(number))
+            if pump.is_closed or pump.is_retiring(number):
                 stream.end()
         finally:
             connection.close()
@@ -70,12 +75,12 @@ def carry_over(
         if not _start(write, "tcp-write"):
             connection.close()
             raise RuntimeError("can't start a thread to write")
-        was_damaged = stream.read(call.pump, number)
+        was_damaged = stream.read(pump, number)
         has_ended = stream.has_ended and not was_damaged
         return call.detach(number, CallEnd.ENDED if has_ended else CallEnd.BROKEN)
     finally:
         connection.cut()
-        call.pump.detach(number)
+        pump.detach(number)
 
 
 class Bundle:
@@ -105,8 +110,8 @@ class Bundle:
         self._stream_id, self._dial, self._rule = stream_id, dial, rule
         self._most, self._clock = most, clock
         self._changed = clock.condition()
-        self._carrying: list[Socket] = []
-        self._unwanted: list[Socket] = []
+        self._carrying: dict[Socket, ClientCall] = {}  # the oldest first
+        self._unwanted: dict[Socket, float] = {}  # until when each may take to come to its end
         self._is_dialing = self._is_over = False
         self._end = CallEnd.BROKEN
         self._failure: Exception | None = None  # of the connection that ended last
@@ -135,7 +140,7 @@ class Bundle:
             if self._is_over:
                 return  # it was dialed for too long; the stream may be carried by another bundle
             self._is_dialing = self._is_dialing and not is_lane
-            self._carrying.append(connection)
+            self._carrying[connection] = call
         end, failure = CallEnd.BROKEN, None
         try:
             end = carry_over(call, connection, self._most, is_lane=is_lane)
@@ -148,7 +153,7 @@ class Bundle:
     def _note_over(self, connection: Socket, end: CallEnd, failure: Exception | None) -> None:
         with self._changed:
             self._failure = failure
-            self._carrying.remove(connection)
+            del self._carrying[connection]
             self._end = max(self._end, end, key=_ENDS.index)
             self._note_end(connection)
             self._changed.notify_all()
@@ -162,7 +167,7 @@ class Bundle:
 
     def _note_end(self, connection: Socket) -> None:
         if connection in self._unwanted:
-            self._unwanted.remove(connection)
+            del self._unwanted[connection]
         else:
             self._rule.lost(now=self._clock())
 
@@ -180,18 +185,25 @@ class Bundle:
                 is_dialing = self._is_dialing
             if self._pump.is_closed:
                 return
+            self._cut_late()
             if lanes > wanted:
                 self._close_one()
             elif lanes < wanted and not is_dialing:
                 self._open_one()
 
     def _close_one(self) -> None:
+        """Close one lane, without loss: what it carries arrives, and need not be sent again."""
         with self._changed:
-            lasting = self._lasting()
             # The youngest: the oldest have shown that they last.
-            closed = lasting[-1:] if len(lasting) > 1 else []
-            self._unwanted += closed
-        for each in closed:
+            closed = next(reversed(self._lasting()), None)
+            # Else it carries alone, for no other has shaken hands yet.
+            if closed is not None and self._pump.retire(self._carrying[closed].number):
+                self._unwanted[closed] = self._clock() + RETIRE_SECONDS
+
+    def _cut_late(self) -> None:
+        with self._changed:
+            late = [each for each, until in self._unwanted.items() if until <= self._clock()]
+        for each in late:
             each.cut()
 
     def _lasting(self) -> list[Socket]:

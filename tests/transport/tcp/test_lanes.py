@@ -226,7 +226,8 @@ def test_lanes_are_closed_without_a_resume_and_do_not_count_as_lost(direction: s
             bundled.rule.count = count
             moved.wait_lanes(count)
         assert bundled.rule.losses == 0
-        assert moved.finish().resumes == 0
+        stats = moved.finish()
+        assert (stats.resumes, stats.resent_bytes) == (0, 0)
         bundled.thread.join(WAIT)
     assert bundled.ends == [CallEnd.ENDED]
 
