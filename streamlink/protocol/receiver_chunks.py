@@ -214,7 +214,11 @@ class ChunkReceiver(StreamMachine):
         if self._pages.is_wanted:
             raise self._violation("sent a chunk before the description of its model")
         if not chunk.is_intact:
-            self._request_repair(channel)
+            # No request leaves on a channel that retires; what one that is lost owes comes again.
+            if channel.is_retiring:
+                self.detach(now=now, channel=channel.number)
+            else:
+                self._request_repair(channel)
             return
         self._check_chunk(chunk, channel)
         channel.chunks += 1

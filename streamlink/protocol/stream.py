@@ -106,7 +106,7 @@ class StreamMachine(Machine):
         if (on := self._channels.get(channel)) is None:
             return  # the channel was closed: what it still brings is sent again on another
         self._channel = on
-        if not self.is_closed:
+        if not (self.is_closed or on.is_retiring):
             # Not after the end: the last words would move, perhaps to where nobody writes any more.
             self._heard = channel
         # Kept, since processing the frame may end the silence or begin another.
@@ -267,13 +267,12 @@ class StreamMachine(Machine):
         """
         if len(self._channels) == 1:
             return True
-        if channel.is_retiring and self._has_other(channel):
-            return False
         heard = self._channels.get(self._heard)
         if heard is not None and heard.is_ready and not heard.is_retiring:
             return channel is heard
-        ready = (each for each in self._channels.values() if each.is_ready and not each.is_retiring)
-        return channel is next(ready, next(iter(self._channels.values())))
+        # One that has shaken hands first, and of those one that does not retire: the oldest.
+        channels = self._channels.values()
+        return channel is min(channels, key=lambda each: (not each.is_ready, each.is_retiring))
 
     # --- frames out ------------------------------------------------------------------
 

@@ -109,6 +109,10 @@ class CallPlaces:
                 "limits.max_extra_lanes or as many as file descriptors permit",
             )
 
+    def return_lane(self) -> None:
+        """Free the place that ``take_lane`` took: no call came of it."""
+        self._all_lanes.free()
+
     def took_lane(self, stream_id: int, call: int) -> None:
         """Note the number of the call for which ``take_lane`` took a place."""
         self._lanes.add((stream_id, call))

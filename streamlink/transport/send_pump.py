@@ -310,6 +310,9 @@ class SendPump(TransferPump[SendStream]):
             return True
         # The writer of a call that was lost may still be pulling: only one may ask a supply.
         may_pull = self._supply is not None and not self._is_pulling and call not in self._pushes
+        # One that retires would pull for others, and be held up by a slow source.
+        if may_pull and len(self._calls) > 1 and self._machine.is_retiring(call):
+            return False
         return may_pull and self._machine.writable_bytes > 0
 
     def _owner_has_work(self) -> bool:

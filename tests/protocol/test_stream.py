@@ -171,6 +171,23 @@ def test_a_lane_whose_only_companion_is_lost_takes_chunks_again() -> None:
     assert lanes.sender.received > 16 * KiB
 
 
+def test_a_damaged_chunk_on_a_lane_that_retires_costs_the_lane_and_arrives_over_another() -> None:
+    lanes = Lanes(bytes(range(256)) * 256)
+    for _ in range(2):
+        lanes.add()
+        for _ in range(3):
+            lanes.step(lanes.last)
+    lanes.retire(2)
+    chunk = next(each for each in lanes.up[2] if isinstance(each, Chunk))
+    damage = Chunk(chunk.sequence, chunk.offset, chunk.payload, is_intact=False)
+    lanes.receiver.receive(damage, now=0.0, channel=2)
+    assert not lanes.receiver.carries(2)
+    lanes.lose(2)
+    lanes.settle()
+    assert lanes.got == lanes.content
+    assert lanes.receiver.stats.repairs == 0
+
+
 acts = ["step", "step", "add", "lose", "give up", "retire"]
 
 

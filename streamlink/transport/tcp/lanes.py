@@ -157,8 +157,11 @@ class Bundle:
             self._end = max(self._end, end, key=_ENDS.index)
             self._note_end(connection)
             self._changed.notify_all()
-            useless = list(self._carrying) if self._is_done() else []
-        for each in useless:  # one may be dead, and would be waited for
+            # One may be dead, and would be waited for. And those that only bring to its end what
+            # they carry cannot carry the stream: it resumes.
+            is_useless = self._is_done() or not self._lasting()
+            useless = list(self._carrying) if is_useless else []
+        for each in useless:
             each.cut()
 
     def _is_done(self) -> bool:
@@ -182,13 +185,14 @@ class Bundle:
                 received, lanes = self._pump.stream.received, len(self._lasting())
                 wanted = self._rule.wanted(received, lanes=lanes, now=self._clock())
                 # In the same look: else the one that is dialed might be neither here nor there.
-                is_dialing = self._is_dialing
+                # Nor while one is on its way out: the server counts that, too.
+                is_busy = self._is_dialing or bool(self._unwanted)
             if self._pump.is_closed:
                 return
             self._cut_late()
             if lanes > wanted:
                 self._close_one()
-            elif lanes < wanted and not is_dialing:
+            elif lanes < wanted and not is_busy:
                 self._open_one()
 
     def _close_one(self) -> None:

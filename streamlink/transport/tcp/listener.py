@@ -274,8 +274,9 @@ def _carry(stream: StreamCall, attached: Attached, connection: Socket) -> None:
             connection.cut()
         # A client that has ended a lane in order still reads what the lane carries. And where the
         # stream has ended, the writer ends by itself, once it has sent the last words.
-        is_retiring = stream.has_ended and pump.retire(number)
-        if not (is_retiring or pump.is_closed):
+        if stream.has_ended and pump.retire(number):
+            connection.wait_cut()  # by the writer, once it is through, or by the client
+        if not pump.is_closed:
             pump.detach(number)
         writer.join()
     except BaseException:

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from typing import TypeVar
 
 from streamlink.transport.x509_names import names_in
@@ -54,7 +54,9 @@ def is_loopback(connected: socket.socket) -> bool:
     """Return whether both ends are on this machine; raises ``OSError``: the peer has gone."""
     peer, own = connected.getpeername()[0], connected.getsockname()[0]
     # 127.0.0.2 is reached from 127.0.0.1; and a name of this machine may stand for any address.
-    return peer == own or ip_address(peer.partition("%")[0]).is_loopback
+    address = ip_address(peer.partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return peer == own or (mapped or address).is_loopback
 
 
 class Socket:
@@ -137,6 +139,12 @@ class Socket:
         raw = bytearray(nbytes)
         self.receive_into(memoryview(raw))
         return bytes(raw)
+
+    def wait_cut(self) -> None:
+        """Wait until either end closes the connection; nothing is to come, and ends it, too."""
+        with suppress(OSError, EOFError):
+            self.receive(1)
+        self.cut()
 
     def drain(self) -> None:
         """Send nothing more, and read what still comes until the peer closes.

@@ -13,6 +13,7 @@ import pytest
 
 from streamlink.clock import running_time
 from streamlink.errors import AbortCode
+from streamlink.protocol.events import Opened
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.transport.carriers import CallEnd, ClientCall, largest_message
 from streamlink.transport.lane_rule import LaneRule
@@ -25,6 +26,7 @@ from streamlink.transport.tcp.stream import StreamCall
 from streamlink.transport.traffic import WireCount
 from streamlink.transport.wire import TransferWire
 from tests.support.lane_lab import SPEC, LaneLab, Moved, with_lanes
+from tests.support.machines import an_open
 from tests.support.peers import SMALL, WAIT, until
 from tests.support.scarce import no_threads
 from tests.support.shared_memory import watched_deals
@@ -301,6 +303,22 @@ def test_a_bundle_of_which_one_fell_silent_was_cut_however_the_other_ends(paired
     paired.lane_peer.cut()
     paired.thread.join(WAIT)
     assert paired.ends == [CallEnd.CUT]
+
+
+def test_a_lane_that_retires_does_not_carry_its_stream_alone(paired: Paired) -> None:
+    for peer in (paired.peer, paired.lane_peer):
+        StreamCall(peer, TransferWire(7), WireCount(), 1 << 16).send((an_open(stream_id=7),))
+        if peer is paired.peer:
+            assert isinstance(paired.pump.next(WAIT), Opened)
+            paired.pump.accept(wants_spec=False)
+        assert peer.receive(1), "its handshake is complete"
+    paired.rule.count = 1
+    until(lambda: paired.pump.is_retiring(2))
+    # A server that says nothing more: what the lane carries, and its end, might never come.
+    paired.peer.cut()
+    paired.thread.join(WAIT)
+    assert paired.ends == [CallEnd.BROKEN]
+    assert paired.pump.calls == 0
 
 
 def test_a_lane_without_a_thread_is_not_why_its_stream_is_lost_later() -> None:
