@@ -40,6 +40,7 @@ class WindowNeed:
         self._rates: deque[float] = deque(maxlen=_SAMPLES)
         self._sampled = consumed, now
         self._moved_at = now
+        self._needed: int | None = None  # None: not known yet; it is asked for with each chunk
 
     def accepted(self, received: int, *, now: float) -> None:
         """Note that a sender is told now to begin behind the bytes below ``received``."""
@@ -58,7 +59,7 @@ class WindowNeed:
         if self._probe is not None and received > self._probe[0]:
             seconds = max(now - self._probe[1], 1e-6)
             self.round_trip = min(self.round_trip or seconds, seconds)
-            self._probe = None
+            self._probe, self._needed = None, None
 
     def window_bytes(self, consumed: int, *, now: float) -> int:
         """Return what the stream needs now, given what its sink has consumed; 0: it is idle."""
@@ -66,13 +67,16 @@ class WindowNeed:
         # On a long line a small window arrives in bursts, with a round trip of silence in between.
         if now - self._moved_at > max(IDLE_SECONDS, 3 * self.round_trip):
             self._rates.clear()
+            self._needed = None
             return 0
-        rate = max(self._rates, default=0.0)
-        return max(self._first, window_for(self._config, rate, self.round_trip))
+        if self._needed is None:
+            rate = max(self._rates, default=0.0)
+            self._needed = max(self._first, window_for(self._config, rate, self.round_trip))
+        return self._needed
 
     def _sample(self, consumed: int, now: float) -> None:
         before, at = self._sampled
         # Over a round trip at least: credit comes in bursts, and a burst is no rate.
         if now - at >= max(self.round_trip, QUEUE_SECONDS):
             self._rates.append((consumed - before) / (now - at))
-            self._sampled = consumed, now
+            self._sampled, self._needed = (consumed, now), None

@@ -176,6 +176,23 @@ def test_how_far_the_updates_have_come_changes_no_bit(step: int, kind: UpdateKin
     assert once(lambda used: used + 16 + step) == once(lambda _: part.nbytes)
 
 
+@pytest.mark.parametrize("step", [1, 7, 1000])
+@pytest.mark.parametrize("kind", [VALUES, DIFFERENCES])
+def test_a_sink_that_lends_its_memory_gets_the_same_bits(step: int, kind: UpdateKind) -> None:
+    part = some(["flag", "f32", "i8", "f16", "scalar", "c64"])
+
+    def sites() -> list[Given]:
+        return [Given(source_of(of_site(n, part)), kind=kind) for n in (0, 1)]
+
+    store = MemoryStore()
+    sink = store.begin(ODD)
+    combiner = Combiner(source_of(initial()), part, sites(), sink)
+    while not combiner.is_done:
+        combiner.compute(combiner.ahead(min(part.nbytes, combiner.used + 16 + step)))
+    sink.commit()
+    assert content(store.open()) == combined(source_of(initial()), sites(), part)
+
+
 def test_no_piece_is_larger_than_a_block_and_an_element() -> None:
     spec = float_spec(700_001, 3, 900_000, 800_000)
     sink, part = Ordered(spec), some(["t0", "t3"], spec)
