@@ -33,6 +33,11 @@ _DRAINED_BYTES = 64 * 1024
 _UNSENT_BYTES = 256 * 1024  # some milliseconds of a fast line: the next chunk comes in time
 _UNSENT = getattr(socket, "TCP_NOTSENT_LOWAT", None)  # Linux and macOS
 
+# A larger mark than the receive buffer has room for makes Linux clamp the window to the mark, for
+# good (tcp_set_rcvlowat): on a long line that was 64 KiB for each round trip. How much of the
+# buffer is room for payload depends on the packets; this leaves it what it needs to grow.
+_BUFFERED_WAKES = 8
+
 _SOON = struct.pack("ll", 0, 5000)  # a timeval: 5 ms for more of a payload that is coming
 _SOON_TLS_MS, _MOST_WAITS = 1, 8  # the same with TLS, where each wait may end with a record
 
@@ -231,7 +236,9 @@ class PlainSocket(Socket):
         if nbytes != self._wakes_at:
             self._wakes_at = nbytes
             with suppress(OSError):  # it works without, and wakes more often
-                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, nbytes)
+                room = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+                least = min(nbytes, max(1, room // _BUFFERED_WAKES))
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least)
 
     def receive_into(self, view: memoryview) -> None:
         """See ``Socket``."""
