@@ -40,6 +40,11 @@ LONG_MARGIN = 2.0
 ``window_bytes``: up to a quarter of a window is credit on its way back, acks are delayed, and by
 the rest it grows. A rate that the window limits does not show what the line could carry."""
 
+NEW_LANE_CHUNKS = 4
+"""How many chunks a lane that comes beside others brings until it is one of them. Its TCP starts
+slowly, and the others fill the window meanwhile: so it begins with the smallest chunk, and takes
+twice as much each time that one has arrived."""
+
 _SAMPLES = 16
 
 
@@ -89,7 +94,8 @@ class SendWindow:
         self._unacked: deque[tuple[int, float, int, bool]] = deque()
         self._rates: deque[float] = deque(maxlen=_SAMPLES)
         self.lanes = 1
-        """Channels that carry the chunks (count); whoever knows of more sets it."""
+        """Channels that carry the chunks (count)."""
+        self._longest_of_new = chunk_bytes  # while a lane is new
         self.round_trip = float("inf")
         self.rate = 0.0
         self.chunk_bytes = self._smallest
@@ -107,6 +113,15 @@ class SendWindow:
         """Use no more than ``nbytes`` from now on, whatever the link has room for."""
         self._cap = nbytes
         self.window_bytes = min(self.wanted_bytes, nbytes)
+        self.chunk_bytes = self._chunk_for(self.rate)
+
+    def new_lane_takes(self, arrived: int) -> int:
+        """Return how long a chunk may be for a lane that has brought ``arrived`` (bytes)."""
+        return self.largest if arrived >= NEW_LANE_CHUNKS else self._smallest << arrived
+
+    def count_lanes(self, lanes: int, arrived: int) -> None:
+        """Note how many channels carry the chunks, and how many the newest has brought (count)."""
+        self.lanes, self._longest_of_new = max(1, lanes), self.new_lane_takes(arrived)
         self.chunk_bytes = self._chunk_for(self.rate)
 
     def sent(self, end: int, *, received: int, now: float) -> None:
@@ -179,6 +194,7 @@ class SendWindow:
         longest = rate * min(CHUNK_SECONDS, self._ack_wait / 8)
         # For each lane: one that waits for the ack of its only chunk stands idle meanwhile.
         wanted = min(longest, self.window_bytes / (CHUNKS_IN_WINDOW * self.lanes))
+        wanted = min(wanted, self._longest_of_new)
         # Powers of two times the smallest, so that sizes are multiples of each other as they grow.
         size = self._smallest
         while size * 2 <= min(wanted, self.largest):

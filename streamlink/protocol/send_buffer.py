@@ -101,6 +101,11 @@ class SendBuffer:
                 return channel
         return None
 
+    def frames_of(self, channel: int) -> tuple[int, int]:
+        """Return how many chunk frames of ``channel`` are done with, and how many are not."""
+        log = self._logs.get(channel)
+        return (log.first, len(log.frames)) if log is not None else (0, 0)
+
     def is_owed_by(self, channel: int) -> bool:
         """Whether ``channel`` carries a chunk that is not received."""
         log = self._logs.get(channel)

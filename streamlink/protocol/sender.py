@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streamlink.extent import Extent
+from streamlink.protocol.flow_control import NEW_LANE_CHUNKS
 from streamlink.protocol.frames import (
     NO_METRICS,
     PLAIN,
@@ -204,8 +205,9 @@ class SendStream(AckReceiver):
     def frames_to_send(self, *, now: float, channel: int = 0) -> list[Frame]:
         """Return what has to leave now: control frames first, then chunks, then the finish."""
         frames = super().frames_to_send(now=now, channel=channel)
-        if self.state in _SENDING and (on := self._channels.get(channel)) and self._may_carry(on):
-            frames.extend(self._chunks_to_send(on, now))
+        if self.state in _SENDING and (on := self._channels.get(channel)) and on.is_ready:
+            if self._takes_next(on):
+                frames.extend(self._chunks_to_send(on, now))
             if self._finish is not None and self._is_finish_due(on):
                 self._finish_sent_on = channel
                 frames.append(self._finish)
@@ -219,12 +221,30 @@ class SendStream(AckReceiver):
             return True
         if self.state not in _SENDING or (on := self._channels.get(channel)) is None:
             return False
-        has_more = bool(self._buffer.unsent) or self._is_finish_due(on)
-        return has_more and self._may_carry(on)
+        has_more = self._buffer.unsent and self._takes_next(on)
+        return on.is_ready and (bool(has_more) or self._is_finish_due(on))
 
-    def _may_carry(self, channel: Channel) -> bool:
-        is_last = not channel.is_retiring or not self._has_other(channel)
-        return channel.is_ready and is_last
+    def _takes_next(self, channel: Channel) -> bool:
+        """Whether a channel takes the next chunk; one that is alone takes any."""
+        if channel.is_retiring:
+            return not self._has_other(channel)
+        if not channel.is_beside:
+            return True
+        arrived, in_flight = self._buffer.frames_of(channel.number)
+        if arrived >= NEW_LANE_CHUNKS or not self._has_proven_other(channel):
+            return True
+        longest = self._window.new_lane_takes(arrived)
+        is_small = not self._buffer.unsent or self._buffer.unsent[0].nbytes <= longest
+        return is_small and in_flight <= arrived
+
+    def _has_proven_other(self, channel: Channel) -> bool:
+        """Whether another channel takes any chunk."""
+        for each in self._channels.values():
+            if each is not channel and each.is_ready and not each.is_retiring:
+                arrived, _ = self._buffer.frames_of(each.number)
+                if not each.is_beside or arrived >= NEW_LANE_CHUNKS:
+                    return True
+        return False
 
     def retire(self, channel: int) -> bool:
         """See ``StreamMachine``; what ``channel`` carries is done with once it is acknowledged."""

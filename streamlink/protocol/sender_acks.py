@@ -21,7 +21,7 @@ from streamlink.errors import (
 )
 from streamlink.extent import Extent
 from streamlink.protocol.events import Accepted, Committed, PeerHeld
-from streamlink.protocol.flow_control import SendWindow
+from streamlink.protocol.flow_control import NEW_LANE_CHUNKS, SendWindow
 from streamlink.protocol.frames import (
     Abort,
     Accept,
@@ -234,12 +234,15 @@ class AckReceiver(StreamMachine):
             self._window.acked(self.received, now=now, saved=self._buffer.acked_saved)
             self._restart_ack_timer(now)
         if len(self._channels) > 1:
+            self._count_lanes()
             self._watch_lag(now, is_progress=is_received)
         self._watch_peer(now, is_progress=is_received or is_consumed)
 
     def _count_lanes(self) -> None:
-        carrying = (each.is_ready and not each.is_retiring for each in self._channels.values())
-        self._window.lanes = max(1, sum(carrying))
+        carrying = [each for each in self._channels.values() if each.is_ready]
+        carrying = [each for each in carrying if not each.is_retiring]
+        arrived = (self._buffer.frames_of(each.number)[0] for each in carrying if each.is_beside)
+        self._window.count_lanes(len(carrying), min(arrived, default=NEW_LANE_CHUNKS))
 
     def _watch_lag(self, now: float, *, is_progress: bool = False) -> None:
         """Run a timer while the oldest chunk does not arrive and another channel could carry it."""

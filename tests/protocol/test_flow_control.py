@@ -11,6 +11,7 @@ from streamlink.protocol.flow_control import (
     ACK_DELAY,
     CHUNK_SECONDS,
     CHUNKS_IN_WINDOW,
+    NEW_LANE_CHUNKS,
     Credit,
     DelayedAck,
     SendWindow,
@@ -161,10 +162,21 @@ def test_an_ack_wait_of_half_a_second_keeps_chunks_small_on_a_slow_link() -> Non
 @pytest.mark.parametrize("lanes", [1, 2, 4, 16])
 def test_each_lane_has_room_for_several_chunks(lanes: int) -> None:
     window = a_window()
-    window.lanes = lanes
+    window.count_lanes(lanes, NEW_LANE_CHUNKS)
     deliver(window, rate=1e9, round_trip=0.001)
     assert window.window_bytes == 16 * MiB
     assert window.chunk_bytes == min(2 * MiB, 16 * MiB // (CHUNKS_IN_WINDOW * lanes))
+
+
+def test_beside_a_new_lane_chunks_are_as_small_as_it_takes_them() -> None:
+    window = a_window()
+    deliver(window, rate=1e9, round_trip=0.001)
+    sizes = []
+    for arrived in range(NEW_LANE_CHUNKS + 1):
+        window.count_lanes(2, arrived)
+        sizes.append(window.chunk_bytes)
+        assert window.chunk_bytes <= window.new_lane_takes(arrived)
+    assert sizes == [64 * KiB, 128 * KiB, 256 * KiB, 512 * KiB, 2 * MiB]
 
 
 @given(st.floats(1e3, 1e10), st.floats(1e-4, 1.0))

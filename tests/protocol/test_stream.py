@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from streamlink.errors import AbortCode
 from streamlink.protocol.events import Delivered, Finished, Opened
+from streamlink.protocol.flow_control import NEW_LANE_CHUNKS
 from streamlink.protocol.frames import (
     Abort,
     Accept,
@@ -215,14 +216,19 @@ def test_whatever_lanes_come_and_go_every_byte_arrives_in_order(
     assert bytes(lanes.got) == lanes.content
 
 
+def written(sender: SendStream) -> None:
+    """Write all that there is room for; nothing leaves."""
+    while room := sender.writable_bytes:
+        sender.write(zeros(room), now=0.0)
+
+
 def two_lanes() -> SendStream:
     """Return a sender whose peer has accepted it on channels 0 and 1, with credit for 16 KiB."""
     sender = streaming_sender()
     sender.attach(now=0.0, channel=1)
     assert isinstance(sender.frames_to_send(now=0.0, channel=1)[0], Open)
     sender.receive(Accept(0, 16 * KiB, 4 * KiB), now=0.0, channel=1)
-    while room := sender.writable_bytes:
-        sender.write(zeros(room), now=0.0)
+    written(sender)
     return sender
 
 
@@ -230,11 +236,43 @@ def offsets(frames: list[Frame]) -> list[int]:
     return [frame.offset for frame in frames if isinstance(frame, Chunk)]
 
 
+def proven(sender: SendStream, channel: int) -> None:
+    """Have a new lane bring as many chunks as make it one of the others."""
+    for _ in range(NEW_LANE_CHUNKS):
+        written(sender)
+        assert len(offsets(sender.frames_to_send(now=0.0, channel=channel))) == 1
+        while sender.has_frames():
+            sender.frames_to_send(now=0.0)
+        sender.receive(Ack(sender.position, 0, 0, 1 << 20), now=0.0)
+
+
 def test_each_channel_takes_the_next_chunk_when_it_has_room() -> None:
+    sender = streaming_sender(total_bytes=1 << 20, limit=1 << 20)
+    sender.attach(now=0.0, channel=1)
+    sender.receive(Accept(0, 1 << 20, 4 * KiB), now=0.0, channel=1)
+    proven(sender, 1)
+    written(sender)
+    at = sender.received
+    taken = [offsets(sender.frames_to_send(now=0.0, channel=each)) for each in (1, 0, 1, 1)]
+    assert taken == [[at + 4 * KiB * number] for number in range(4)]
+
+
+def test_a_new_lane_takes_one_chunk_and_more_with_each_that_arrives() -> None:
     sender = two_lanes()
-    assert offsets(sender.frames_to_send(now=0.0, channel=1)) == [0]
-    assert offsets(sender.frames_to_send(now=0.0, channel=0)) == [4 * KiB]
-    assert offsets(sender.frames_to_send(now=0.0, channel=1)) == [8 * KiB]
+    taken = [offsets(sender.frames_to_send(now=0.0, channel=each)) for each in (1, 1, 0)]
+    assert taken == [[0], [], [4 * KiB]]
+    assert not sender.has_frames(1)
+    sender.receive(Ack(4 * KiB, 0, 0, 32 * KiB), now=0.0, channel=0)
+    written(sender)
+    taken = [offsets(sender.frames_to_send(now=0.0, channel=1)) for _ in range(3)]
+    assert taken == [[8 * KiB], [12 * KiB], []]
+
+
+def test_new_lanes_that_are_left_alone_take_whatever_there_is() -> None:
+    sender = two_lanes()
+    sender.detach(now=0.0, channel=0)
+    taken = [offsets(sender.frames_to_send(now=0.0, channel=1)) for _ in range(2)]
+    assert taken == [[0, 4 * KiB, 8 * KiB, 12 * KiB], []]
 
 
 def grown(sender: SendStream) -> int:
@@ -253,6 +291,8 @@ def test_chunks_are_smaller_while_several_channels_share_the_window() -> None:
     assert grown(sender) == 4 * KiB
     sender.attach(now=0.0, channel=1)
     sender.receive(Accept(sender.received, 1 << 20, 4 * KiB), now=0.0, channel=1)
+    assert grown(sender) == 1 * KiB, "what a new lane takes"
+    proven(sender, 1)
     assert grown(sender) == 2 * KiB
     sender.detach(now=0.0, channel=1)
     assert grown(sender) == 4 * KiB
