@@ -221,8 +221,9 @@ class SendStream(AckReceiver):
             return True
         if self.state not in _SENDING or (on := self._channels.get(channel)) is None:
             return False
-        has_more = self._buffer.unsent and self._takes_next(on)
-        return on.is_ready and (bool(has_more) or self._is_finish_due(on))
+        if not on.is_ready:
+            return False
+        return bool(self._buffer.unsent and self._takes_next(on)) or self._is_finish_due(on)
 
     def _takes_next(self, channel: Channel) -> bool:
         """Whether a channel takes the next chunk; one that is alone takes any."""
@@ -233,9 +234,16 @@ class SendStream(AckReceiver):
         arrived, in_flight = self._buffer.frames_of(channel.number)
         if arrived >= NEW_LANE_CHUNKS or not self._has_proven_other(channel):
             return True
-        longest = self._window.new_lane_takes(arrived)
-        is_small = not self._buffer.unsent or self._buffer.unsent[0].nbytes <= longest
-        return is_small and in_flight <= arrived
+        following = self._buffer.unsent[0] if self._buffer.unsent else None
+        # What a lost lane carried is never refused: the others may be silent, too.
+        if following is None or following.sequence != UNNUMBERED:
+            return in_flight <= arrived
+        return following.nbytes <= self._window.new_lane_takes(arrived) and in_flight <= arrived
+
+    def may_take(self, channel: int) -> bool:
+        """Whether a channel would take what is written next."""
+        on = self._channels.get(channel)
+        return on is not None and on.is_ready and self._takes_next(on)
 
     def _has_proven_other(self, channel: Channel) -> bool:
         """Whether another channel takes any chunk."""
@@ -340,6 +348,8 @@ class SendStream(AckReceiver):
         self._count_lanes()
         if len(self._channels) < 2:
             self._timers.stop(LAG_TIMER)  # no other could carry what this one owes
+        else:
+            self._watch_lag(now)  # another may owe the oldest chunk now
         if not self._is_ready:
             self._window.drop_samples()
             self._timers.stop(OPEN_TIMER)

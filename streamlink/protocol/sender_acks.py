@@ -239,10 +239,15 @@ class AckReceiver(StreamMachine):
         self._watch_peer(now, is_progress=is_received or is_consumed)
 
     def _count_lanes(self) -> None:
-        carrying = [each for each in self._channels.values() if each.is_ready]
-        carrying = [each for each in carrying if not each.is_retiring]
-        arrived = (self._buffer.frames_of(each.number)[0] for each in carrying if each.is_beside)
-        self._window.count_lanes(len(carrying), min(arrived, default=NEW_LANE_CHUNKS))
+        arrived = [
+            self._buffer.frames_of(each.number)[0] if each.is_beside else NEW_LANE_CHUNKS
+            for each in self._channels.values()
+            if each.is_ready and not each.is_retiring
+        ]
+        # A new lane counts beside one that is not: new ones that are alone take any chunk.
+        is_beside = max(arrived, default=0) >= NEW_LANE_CHUNKS
+        newest = min(arrived) if is_beside else NEW_LANE_CHUNKS
+        self._window.count_lanes(len(arrived), newest)
 
     def _watch_lag(self, now: float, *, is_progress: bool = False) -> None:
         """Run a timer while the oldest chunk does not arrive and another channel could carry it."""
@@ -262,6 +267,8 @@ class AckReceiver(StreamMachine):
         # The oldest chunk may wait to leave: then the channel that carried it is lost already.
         if channel is not None:
             self.detach(now=now, channel=channel)
+        else:
+            self._watch_lag(now)
 
     def _check_ack(self, frame: Ack) -> None:
         """Check an ack: on one channel every field only grows, and chunks are received whole."""

@@ -230,6 +230,8 @@ class SendPump(TransferPump[SendStream]):
                     self._to_own.notify_all()
                 if call not in self._calls or len(self._calls) > 1:
                     self._to_send.notify_all()
+                    if self._owner_has_work():  # it may pull for another call
+                        self._wake_owner()
 
     def _refill_from(self, supply: Supply, offset: int, nbytes: int) -> None:
         try:
@@ -310,8 +312,8 @@ class SendPump(TransferPump[SendStream]):
             return True
         # The writer of a call that was lost may still be pulling: only one may ask a supply.
         may_pull = self._supply is not None and not self._is_pulling and call not in self._pushes
-        # One that retires would pull for others, and be held up by a slow source.
-        if may_pull and len(self._calls) > 1 and self._machine.is_retiring(call):
+        # A lane that is new or retires would pull what only others take, as much as has room.
+        if may_pull and len(self._calls) > 1 and not self._machine.may_take(call):
             return False
         return may_pull and self._machine.writable_bytes > 0
 

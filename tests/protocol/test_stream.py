@@ -94,6 +94,24 @@ def test_new_lanes_that_are_left_alone_take_whatever_there_is() -> None:
     assert taken == [[0, 4 * KiB, 8 * KiB, 12 * KiB], []]
 
 
+def test_a_new_lane_takes_large_chunks_that_a_lost_one_carried() -> None:
+    small_first = small_config(min_chunk_bytes=1 * KiB)
+    sender = streaming_sender(small_first, total_bytes=1 << 20, limit=1 << 20)
+    assert grown(sender) == 4 * KiB
+    written(sender)
+    sender.frames_to_send(now=0.0)
+    for channel in (1, 2):
+        sender.attach(now=0.0, channel=channel)
+        sender.frames_to_send(now=0.0, channel=channel)
+        sender.receive(Accept(sender.received, 1 << 20, 4 * KiB), now=0.0, channel=channel)
+    assert not sender.has_frames(1), "nothing waits to leave"
+    assert sender.chunk_bytes == 1 * KiB
+    sender.detach(now=0.0, channel=0)
+    assert sender.has_frames(1)
+    sender.receive(Ack(sender.received, 0, 0, 1 << 20), now=0.0, channel=1)
+    assert sender.chunk_bytes == 2 * KiB, "lanes that are all new take any chunk"
+
+
 def grown(sender: SendStream) -> int:
     """Return the size of chunks after some acks that took no time."""
     for _ in range(8):
