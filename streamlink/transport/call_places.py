@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, ProtocolError
@@ -109,9 +110,15 @@ class CallPlaces:
                 "limits.max_extra_lanes or as many as file descriptors permit",
             )
 
-    def return_lane(self) -> None:
-        """Free the place that ``take_lane`` took: no call came of it."""
-        self._all_lanes.free()
+    @contextmanager
+    def taking_lane(self, stream_id: int, carrying: int) -> Iterator[None]:
+        """Do as ``take_lane``, and free the place where what follows fails: no call comes of it."""
+        self.take_lane(stream_id, carrying)
+        try:
+            yield
+        except BaseException:
+            self._all_lanes.free()
+            raise
 
     def took_lane(self, stream_id: int, call: int) -> None:
         """Note the number of the call for which ``take_lane`` took a place."""

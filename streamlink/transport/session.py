@@ -364,13 +364,9 @@ class Session:
                 carries the stream, so that it has to be resumed first.
         """
         with self._lock:
-            self._places.take_lane(stream_id, pump.calls)
-            # Within the lock, unlike ``carry``: this cuts no other call.
-            try:
+            with self._places.taking_lane(stream_id, pump.calls):
+                # Within the lock, unlike ``carry``: this cuts no other call.
                 call = pump.attach(cut, is_lane=True, carrier=carrier)
-            except BaseException:
-                self._places.return_lane()
-                raise
             self._places.took_lane(stream_id, call)
         return call
 

@@ -106,3 +106,10 @@ def test_a_lane_that_goes_on_alone_is_none_any_more() -> None:
     places.took_lane(1, 2)
     places.free(1, 1)
     places.take_lane(1, 1)
+
+
+def test_a_lane_of_which_no_call_comes_leaves_its_place_to_others() -> None:
+    places = CallPlaces(CONFIG, "site-1", LanePlaces(1))
+    for _ in range(2):
+        with pytest.raises(MemoryError), places.taking_lane(1, 1):
+            raise MemoryError

@@ -130,7 +130,7 @@ def test_streams_go_over_the_carrier_that_the_welcome_names() -> None:
     usual = Scripted(CallEnd.BROKEN)
     lab = Lab(usual, None)
     lab.move()
-    assert lab.offers == [(DataPort("lab", 7),)]
+    assert lab.offers == [(DataPort("lab", 7, lanes=4),)]
     assert usual.calls == 0
     assert usual.is_closed
 

@@ -41,7 +41,7 @@ def listening(hubs: list[Hub], address: str, settings: LinkConfig = AUTO) -> Hub
 
 def test_streams_are_taken_at_the_port_above_that_of_sessions(hubs: list[Hub]) -> None:
     hub = listening(hubs, "127.0.0.1:0")
-    assert hub.data_ports == (DataPort("tcp", hub.port + 1, above=1),)
+    assert hub.data_ports == (DataPort("tcp", hub.port + 1, above=1, lanes=4),)
     with socket.create_connection(("127.0.0.1", hub.port + 1)):
         pass
 
