@@ -42,8 +42,8 @@ the rest it grows. A rate that the window limits does not show what the line cou
 
 NEW_LANE_CHUNKS = 4
 """How many chunks a lane that comes beside others brings until it is one of them. Its TCP starts
-slowly, and the others fill the window meanwhile: so it begins with the smallest chunk, and takes
-twice as much each time that one has arrived."""
+slowly, and the others fill the window meanwhile: so it begins with the smallest chunk, and each
+time that one has arrived it takes one more, and twice as long."""
 
 _SAMPLES = 16
 
@@ -120,7 +120,7 @@ class SendWindow:
         return self.largest if arrived >= NEW_LANE_CHUNKS else self._smallest << arrived
 
     def count_lanes(self, lanes: int, arrived: int) -> None:
-        """Note how many channels carry the chunks, and how many the newest has brought (count)."""
+        """Note how many channels there are, and how many chunks the newest has brought (counts)."""
         self.lanes, self._longest_of_new = max(1, lanes), self.new_lane_takes(arrived)
         self.chunk_bytes = self._chunk_for(self.rate)
 

@@ -102,16 +102,12 @@ class SendBuffer:
         return None
 
     def frames_of(self, channel: int) -> tuple[int, int]:
-        """Return how many chunk frames of ``channel`` are done with, and how many are not."""
+        """Return how many chunk frames of ``channel`` are acknowledged, and how many in flight.
+
+        One that is acknowledged behind another counts as in flight until that one is, too.
+        """
         log = self._logs.get(channel)
         return (log.first, len(log.frames)) if log is not None else (0, 0)
-
-    def is_owed_by(self, channel: int) -> bool:
-        """Whether ``channel`` carries a chunk that is not received."""
-        log = self._logs.get(channel)
-        return log is not None and any(
-            frame is not None and frame.offset in self._kept for frame in log.frames
-        )
 
     def acknowledge(self, received: int, ranges: Sequence[Range] = ()) -> None:
         """Release what lies below ``received`` or within one of ``ranges``."""

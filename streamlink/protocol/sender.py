@@ -262,7 +262,7 @@ class SendStream(AckReceiver):
 
     def is_through(self, channel: int) -> bool:
         """See ``StreamMachine``."""
-        return super().is_through(channel) and not self._buffer.is_owed_by(channel)
+        return super().is_through(channel) and not self._buffer.frames_of(channel)[1]
 
     def _chunks_to_send(self, channel: Channel, now: float) -> list[Chunk]:
         # One at a time where there are several channels: the next goes to whichever has room.

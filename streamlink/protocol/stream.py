@@ -270,7 +270,7 @@ class StreamMachine(Machine):
         heard = self._channels.get(self._heard)
         if heard is not None and heard.is_ready and not heard.is_retiring:
             return channel is heard
-        # One that has shaken hands first, and of those one that does not retire: the oldest.
+        # The oldest one whose handshake is complete, if possible one that is not retiring.
         channels = self._channels.values()
         return channel is min(channels, key=lambda each: (not each.is_ready, each.is_retiring))
 

@@ -132,7 +132,7 @@ class Hub:
         self.data_ports: tuple[f.DataPort, ...] = ()
         """Carriers for streams alone that a welcome names; known once it listens."""
         self.lanes = LanePlaces(0)
-        """Of all its sessions; as many as it may have once it listens."""
+        """The lanes of all its sessions; it may have none before it listens."""
         self._is_open = clock.event()
         self.reach = DataReach(clock)
         self.memory: ProcessMemory | None = None

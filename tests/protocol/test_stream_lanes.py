@@ -54,7 +54,7 @@ class Lanes:
         self.sender.detach(now=0.0, channel=number)
 
     def retire(self, number: int) -> None:
-        """Both ends give a lane nothing more, unless it is the only one."""
+        """Both ends retire a lane, unless it is the only one."""
         if self.sender.retire(number):
             self.receiver.retire(number)
 
@@ -100,6 +100,16 @@ class Lanes:
                 return
 
 
+def two_ready() -> Lanes:
+    """Return two lanes whose handshakes are complete, with chunks on their way over both."""
+    lanes = Lanes(bytes(range(256)) * 256)
+    for _ in range(2):
+        lanes.add()
+        for _ in range(3):
+            lanes.step(lanes.last)
+    return lanes
+
+
 def test_an_accept_that_acks_on_a_lost_lane_have_overtaken_takes_nothing_back() -> None:
     lanes = Lanes(bytes(range(256)) * 256)
     lanes.add()
@@ -115,11 +125,7 @@ def test_an_accept_that_acks_on_a_lost_lane_have_overtaken_takes_nothing_back() 
 
 
 def test_a_lane_that_retires_brings_what_it_carries_and_nothing_of_it_travels_again() -> None:
-    lanes = Lanes(bytes(range(256)) * 256)
-    for _ in range(2):
-        lanes.add()
-        for _ in range(3):
-            lanes.step(lanes.last)
+    lanes = two_ready()
     carried = len(lanes.up[2])
     assert any(isinstance(each, Chunk) for each in lanes.up[2])
     lanes.retire(2)
@@ -139,11 +145,7 @@ def test_a_lane_that_retires_brings_what_it_carries_and_nothing_of_it_travels_ag
 
 
 def test_a_lane_whose_only_companion_is_lost_takes_chunks_again() -> None:
-    lanes = Lanes(bytes(range(256)) * 256)
-    for _ in range(2):
-        lanes.add()
-        for _ in range(3):
-            lanes.step(lanes.last)
+    lanes = two_ready()
     assert lanes.sender.retire(2)
     assert not lanes.sender.retire(1), "nothing else may carry what comes"
     lanes.lose(1)
@@ -153,11 +155,7 @@ def test_a_lane_whose_only_companion_is_lost_takes_chunks_again() -> None:
 
 
 def test_a_damaged_chunk_on_a_lane_that_retires_costs_the_lane_and_arrives_over_another() -> None:
-    lanes = Lanes(bytes(range(256)) * 256)
-    for _ in range(2):
-        lanes.add()
-        for _ in range(3):
-            lanes.step(lanes.last)
+    lanes = two_ready()
     lanes.retire(2)
     chunk = next(each for each in lanes.up[2] if isinstance(each, Chunk))
     damage = Chunk(chunk.sequence, chunk.offset, chunk.payload, is_intact=False)

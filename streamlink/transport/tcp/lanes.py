@@ -200,7 +200,7 @@ class Bundle:
         with self._changed:
             # The youngest: the oldest have shown that they last.
             closed = next(reversed(self._lasting()), None)
-            # Else it carries alone, for no other has shaken hands yet.
+            # It cannot retire while it carries alone: no other has completed its handshake.
             if closed is not None and self._pump.retire(self._carrying[closed].number):
                 self._unwanted[closed] = self._clock() + RETIRE_SECONDS
 
