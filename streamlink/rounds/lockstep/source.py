@@ -68,6 +68,8 @@ class LiveSource:
         self._announced: tuple[Update, ModelSpec] | None = None
         self._is_open = self._has_begun = False
         self._views: deque[memoryview] = deque()
+        self._begun = 0  # bytes of the first view that were taken before
+        self._unreleased = 0  # bytes whose credit was not returned yet
         self._again = 0  # bytes that come again after a resume, and are used already
         self._lost: StreamlinkError | None = None  # why its client is away
         self._until = 0.0  # until when the client is waited for
@@ -123,6 +125,7 @@ class LiveSource:
 
     def fetch(self, seconds: float) -> bool:
         """Wait for more bytes; False: none within ``seconds``, or the update is complete."""
+        self._return_credit(self._unreleased)  # they may come for that only
         return self._step(self._fetch, seconds)
 
     def finish(self, seconds: float) -> bool:
@@ -160,6 +163,7 @@ class LiveSource:
         self._answer, self._lost = answer, None
         self._is_open = self._has_begun = False
         self._views.clear()  # what of the lost stream was not used is sent again
+        self._begun = self._unreleased = 0
         self.end = self.used
 
     # --- its bytes --------------------------------------------------------------------------
@@ -171,14 +175,24 @@ class LiveSource:
         while nbytes:
             view = self._views.popleft()
             if view.nbytes > nbytes:
+                self._begun += nbytes
                 self._views.appendleft(view[nbytes:])
                 view = view[:nbytes]
+            else:
+                self._begun = 0
             views.append(view)
             nbytes -= view.nbytes
         return views[0] if len(views) == 1 else memoryview(b"".join(views))
 
     def release(self, nbytes: int) -> None:
-        """Return the credit of bytes that are used."""
+        """Return the credit of bytes that are used: chunk by chunk, since a piece is smaller."""
+        self._unreleased += nbytes
+        self._return_credit(self._unreleased - self._begun)
+
+    def _return_credit(self, nbytes: int) -> None:
+        if nbytes <= 0:
+            return
+        self._unreleased -= nbytes
         if self._lost is not None:  # the stream is closed; the next one has a window of its own
             return
         try:
