@@ -23,6 +23,8 @@ OTHERS = "(others)"
 
 REMEMBERED = 64  # peers whose totals are kept beside those that may be here
 
+SETTLES_AT = 8  # streams: those that are over are looked for from so many on
+
 _SUMMED = ("chunks", "resumes", "repairs", "resent_bytes")
 
 
@@ -87,6 +89,7 @@ class TrafficCounter:
         self._lock = threading.Lock()
         self._ended: dict[tuple[str, str], Totals] = {}
         self._running: dict[SendPump | ReceivePump, tuple[str, str]] = {}
+        self._settles_at = SETTLES_AT
 
     @property
     def traffic(self) -> TrafficCounter:
@@ -97,8 +100,11 @@ class TrafficCounter:
         """Count a stream with ``peer`` from now on; harmless when it is counted already."""
         direction = "sent" if isinstance(pump, SendPump) else "received"
         with self._lock:
-            # Here, too: where nobody asks for totals, the pumps of ended streams would pile up.
-            self._settle()
+            # Here, too: where nobody asks for totals, the pumps of ended streams would pile up. But
+            # not each time: a round begins two streams for each client, and this looks at all.
+            if len(self._running) >= self._settles_at:
+                self._settle()
+                self._settles_at = max(SETTLES_AT, 2 * len(self._running))
             self._running.setdefault(pump, (peer_name, direction))
 
     def totals(self) -> dict[tuple[str, str], Totals]:

@@ -67,6 +67,19 @@ def test_a_stream_that_is_over_stays_in_the_sum_and_is_let_go_of() -> None:
     assert count.totals()["a", "sent"] == after
 
 
+def test_streams_that_are_over_do_not_pile_up_where_nobody_asks() -> None:
+    count = at_five()
+    pumps = [sending() for _ in range(100)]
+    kept = weakref.WeakSet(pumps)
+    while pumps:
+        pump = pumps.pop()
+        count.begin("a", pump)
+        end(pump)
+        del pump
+    assert len(kept) <= traffic.SETTLES_AT
+    assert count.totals()["a", "sent"].bytes == 100 * 4 * KiB
+
+
 def test_a_stream_that_is_offered_twice_is_counted_once() -> None:
     count, pump = at_five(), sending()
     count.begin("a", pump)
