@@ -45,8 +45,12 @@ class LendingPump(TransferPump[ReceiveStream]):
         call, and brings the chunk with ``is_in_place``. The memory is its own until then, or until
         ``detach(call)``, which it calls after its last access, also where the call was cut.
         """
-        with self.locked() as (machine, now):
-            if call not in self._calls or not machine.admit(header, now=now, channel=call):
+        with self._lock:
+            machine = self._machine
+            if call not in self._calls:
+                return None
+            if not machine.admit(header, now=self._clock(), channel=call):
+                self._wake()  # it may have ended the stream; one that is admitted wakes nobody
                 return None
             is_plain = header.encoding == PLAIN and header.wire_bytes == header.nbytes
             # An encoded payload has to be decoded from elsewhere. And the machine has forgotten a

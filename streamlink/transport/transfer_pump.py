@@ -110,12 +110,21 @@ class TransferPump(Pump[S]):
         # pause (``reconnect``), and a data carrier that moves nothing would not be given up.
         return not isinstance(frame, HANDSHAKE_FRAMES)
 
+    def _is_quiet(self, now: float) -> bool:
+        # Shares of memory and of a bandwidth limit are dealt by the clock, too.
+        return self._share is None and self._direction is None and super()._is_quiet(now)
+
+    def _note(self, frame: Frame, call: int) -> None:
+        super()._note(frame, call)
+        if self._share is None:
+            self._stretch()
+
     def _wake(self) -> None:
         # Each frame, each release, and each look at the clocks ends here.
         if self._share is not None:
             self._deal(self._share)
-        else:
-            self._stretch()
+        elif self._extra and (self._machine.is_closed or self._machine.has_moved_all):
+            self._return_extra()
         if self._direction is not None:
             self._ask(self._direction)
         super()._wake()
@@ -134,11 +143,12 @@ class TransferPump(Pump[S]):
     def _stretch(self) -> None:
         """Have a larger window where a long line needs it, and there is memory for it."""
         # With each frame: both ends in turn have to grow, several times. Where each waited for the
-        # ticker, a line of 200 ms took two round trips more until it was full.
+        # ticker, a line of 200 ms took two round trips more until it was full. Not with each
+        # release: what a frame does not ask for now, the next one does.
         machine = self._machine
         if machine.is_closed or machine.has_moved_all:
-            self._return_extra()
-        elif (wanted := machine.extra_wanted(now=self._clock())) > self._extra:
+            return
+        if (wanted := machine.extra_wanted(now=self._clock())) > self._extra:
             most = machine.config.stream.long_bytes
             extra = long_windows.deal(self, wanted, most)
             if extra != self._extra:

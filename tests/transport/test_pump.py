@@ -161,6 +161,24 @@ def test_cutting_ends_the_call_at_once(time: VirtualClock) -> None:
     assert cut.is_set()
 
 
+def test_a_tick_wakes_nobody_while_no_clock_has_run_out(time: VirtualClock) -> None:
+    woken = 0
+
+    def wake() -> None:
+        nonlocal woken
+        woken += 1
+
+    pump = sender(time)
+    call = pump.attach(lambda: None)
+    pump.wake_writer(call, wake)
+    before = woken
+    for _ in range(5):
+        time.now += 0.2
+        pump.tick()
+    assert woken == before
+    assert pump.stream.error is None
+
+
 def test_a_tick_expires_the_machines_clocks(time: VirtualClock) -> None:
     pump = sender(time)
     pump.attach(lambda: None)
