@@ -17,6 +17,7 @@ from benchmarks import (
     carriers,
     chunk,
     clients,
+    cpu,
     crowd,
     cuts,
     differences,
@@ -55,6 +56,7 @@ PROGRAMS: dict[str, Callable[..., Result]] = {
     "straggler": straggler.run,
     "traverse": traverse.run,
     "crowd": crowd.run,
+    "cpu": cpu.run,
     "strategies": strategies.run,
     "lossy": lossy.run,
     "finetune": finetune.run,
@@ -106,6 +108,7 @@ class What(StrEnum):
     straggler = "straggler"
     traverse = "traverse"
     crowd = "crowd"
+    cpu = "cpu"
     strategies = "strategies"
     lossy = "lossy"
     finetune = "finetune"

@@ -8,7 +8,7 @@ traverse, by the seconds of the rounds; it is compared with plain grpcio carryin
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from statistics import median
@@ -23,9 +23,10 @@ from benchmarks.peers import PLAIN, PLAIN_TUNED, Run, measure
 from benchmarks.processes import Usage, Worker, WorkerFailed
 from benchmarks.stats import MIN_PAIRS, Result, compare, interleave, summarize
 from benchmarks.worker import Port
+from streamlink.config import GrpcConfig
 from streamlink.stores import MemoryStore
 
-__all__ = ["Rounds", "run", "streamlink_client", "streamlink_server"]
+__all__ = ["Rounds", "measure_rounds", "run", "streamlink_client", "streamlink_server"]
 
 CLIENTS = 2
 ROUNDS = 3
@@ -54,7 +55,9 @@ def streamlink_server(port: Port, load: dict[str, Any], clients: int, rounds: in
         {f"key_{key:02d}": np.full(count, key, np.float32) for key in range(plan.tensors)}
     )
     rules = streamlink.RoundConfig(min_clients=clients)
-    with streamlink.Server("127.0.0.1:0", link_config(plan)) as server:
+    room = GrpcConfig(max_clients=max(GrpcConfig().max_clients, clients))
+    config = link_config(plan).model_copy(update={"grpc": room})
+    with streamlink.Server("127.0.0.1:0", config) as server:
         port.tell("listening", address=f"127.0.0.1:{server.port}")
         job = streamlink.ScatterAndGather(server, store, rules, job="duplex")
         server.wait_for_peers(clients, rules.wait_for_clients_seconds)
@@ -127,14 +130,12 @@ class Rounds:
 def run(quick: bool) -> Result:
     """Measure rounds and plain streams in turn."""
     load = Load(total_bytes=GiB // 4 if quick else GiB, tensors=64, tuned=True)
-    results = interleave(
-        {
-            "rounds": lambda: measure_rounds(load),
-            PLAIN_TUNED.name: lambda: measure(PLAIN_TUNED, load),
-            PLAIN.name: lambda: measure(PLAIN, Load(total_bytes=load.total_bytes)),
-        },
-        pairs=1 if quick else MIN_PAIRS,
-    )
+    turns: dict[str, Callable[[], Rounds | Run]] = {
+        "rounds": lambda: measure_rounds(load),
+        PLAIN_TUNED.name: lambda: measure(PLAIN_TUNED, load),
+        PLAIN.name: lambda: measure(PLAIN, Load(total_bytes=load.total_bytes)),
+    }
+    results = interleave(turns, pairs=1 if quick else MIN_PAIRS)
     rates = {name: [found.rate for found in runs] for name, runs in results.items()}
     ratios = {
         name: compare("rounds", rates["rounds"], name, rates[name])
@@ -157,8 +158,12 @@ def run(quick: bool) -> Result:
     )
 
 
-def measure_rounds(load: Load) -> Rounds | Run:
+def measure_rounds(load: Load, clients: int = CLIENTS) -> Rounds:
     """Run the rounds once, in fresh processes.
+
+    Args:
+        load: its total_bytes are the model's, for each client and direction.
+        clients: how many take part (count).
 
     Raises:
         WorkerFailed: a process failed, or the final model is wrong.
@@ -168,12 +173,12 @@ def measure_rounds(load: Load) -> Rounds | Run:
         server = workers.enter_context(
             Worker(
                 "benchmarks.duplex:streamlink_server",
-                {**facts, "clients": CLIENTS, "rounds": ROUNDS},
+                {**facts, "clients": clients, "rounds": ROUNDS},
                 name="server",
             )
         )
         address = server.expect("listening")["address"]
-        clients = [
+        sites = [
             workers.enter_context(
                 Worker(
                     "benchmarks.duplex:streamlink_client",
@@ -181,15 +186,15 @@ def measure_rounds(load: Load) -> Rounds | Run:
                     name=name,
                 )
             )
-            for name in (f"site-{number}" for number in range(1, CLIENTS + 1))
+            for name in (f"site-{number}" for number in range(1, clients + 1))
         ]
         server.expect("ready")
         server.tell("go")
         ran = server.expect("ran")
         if not ran["verified"]:
             raise WorkerFailed("the final model is not what the rounds should give")
-        used = server.finish(), tuple(client.finish() for client in clients)
-    payload_bytes = 2 * CLIENTS * ROUNDS * load.total_bytes
+        used = server.finish(), tuple(site.finish() for site in sites)
+    payload_bytes = 2 * clients * ROUNDS * load.total_bytes
     return Rounds(payload_bytes, ran["seconds"], ran["cpu_seconds"], *used)
 
 
