@@ -27,6 +27,7 @@ class Peer:
     Attributes:
         tuned: whether its processes keep freed buffers (``Load.tuned``).
         needs: a module it cannot do without, or ``""``.
+        message_bytes: of one call or message, in place of the load's; 0: those of the load.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Peer:
     sender: str
     tuned: bool = False
     needs: str = ""
+    message_bytes: int = 0
 
     @property
     def missing(self) -> str:
@@ -108,7 +110,11 @@ def measure(peer: Peer, load: Load) -> Run:
     Raises:
         WorkerFailed: a process failed, or the target is not what the source was.
     """
-    load = replace(load, tuned=load.tuned or peer.tuned)
+    load = replace(
+        load,
+        tuned=load.tuned or peer.tuned,
+        message_bytes=peer.message_bytes or load.message_bytes,
+    )
     facts = {"load": load.as_json()}
     with Worker(peer.receiver, facts, name=f"{peer.name} receiver") as receiver:
         address = receiver.expect("listening")["address"]

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.arrays import GiB, KiB, Load, MiB
+from benchmarks.certificates import make_certificates
 from benchmarks.peers import COLUMNS, FLIGHT, PLAIN_TUNED, Peer, Run, measure, row, runs_json
 from benchmarks.stats import MIN_PAIRS, Result, interleave, summarize
 from benchmarks.tables import report_progress
-from benchmarks.tls import make_certificates
 
 __all__ = ["SIZES", "Way", "best_by_kind", "compared", "run", "ways"]
 
@@ -34,18 +34,15 @@ class Way:
 
     Attributes:
         kind: ways of one kind compete for being its reference.
-        nbytes: of one call or message.
     """
 
     kind: str
     peer: Peer
-    nbytes: int
     certificates: str = ""
 
     def measure(self, load: Load) -> Run:
         """Move the load once."""
-        own = replace(load, message_bytes=self.nbytes, certificates=self.certificates)
-        return measure(self.peer, own)
+        return measure(self.peer, replace(load, certificates=self.certificates))
 
 
 def run(quick: bool) -> Result:
@@ -63,17 +60,23 @@ def run(quick: bool) -> Result:
 def ways(certificates: str, sizes: Sequence[int] = SIZES) -> list[Way]:
     """Return all ways; those with TLS only where there is a folder of certificates."""
     found = [
-        Way(RAW, Peer(f"{RAW}, {_named(size)}{words}", body, _SENDER), size)
+        Way(RAW, Peer(f"{RAW}, {_named(size)}{words}", body, _SENDER, message_bytes=size))
         for words, body in _RECEIVERS.items()
         for size in sizes
     ]
-    found += [Way(peer.name, peer, Load().message_bytes) for peer in (FLIGHT, PLAIN_TUNED)]
+    found += [Way(peer.name, peer) for peer in (FLIGHT, PLAIN_TUNED)]
     if certificates:
         body = _RECEIVERS[""]  # ``ssl`` takes no flags
-        peers = [(Peer(f"{RAW_TLS}, {_named(size)}", body, _SENDER), size) for size in sizes]
-        found += [Way(RAW_TLS, peer, size, certificates) for peer, size in peers]
+        found += [
+            Way(
+                RAW_TLS,
+                Peer(f"{RAW_TLS}, {_named(size)}", body, _SENDER, message_bytes=size),
+                certificates,
+            )
+            for size in sizes
+        ]
         grpc = replace(PLAIN_TUNED, name=f"{PLAIN_TUNED.name}, TLS")
-        found.append(Way(grpc.name, grpc, Load().message_bytes, certificates))
+        found.append(Way(grpc.name, grpc, certificates))
     return found
 
 

@@ -2,23 +2,24 @@
 
 All use the same certificates, made for the run by ``streamlink certs``: the server shows one and
 the client verifies it. What is compared is what ``bulk`` compares, so the same bound applies; the
-bare sockets have no hash and no acks.
+bare sockets have no hash and no acks. The better of two counts: with the message size of all
+others, and with the size that was fastest in the report of ``raw``.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 
 from benchmarks.arrays import GiB, Load
 from benchmarks.bulk import AT_LEAST, STREAMLINK
+from benchmarks.certificates import make_certificates
+from benchmarks.fastest_socket import fastest
 from benchmarks.peers import PLAIN, PLAIN_TUNED, Peer
 from benchmarks.side_by_side import Claim, side_by_side
 from benchmarks.stats import Comparison, Result
 
-__all__ = ["RAW", "compare_with_tls", "is_met", "make_certificates", "run"]
+__all__ = ["PEERS", "RAW", "compare_with_tls", "is_met", "run"]
 
 AT_LEAST_RAW = 0.8  # of a bare socket with TLS
 
@@ -35,19 +36,8 @@ def run(quick: bool) -> Result:
         return compare_with_tls(
             Load(total_bytes=GiB if quick else 4 * GiB, certificates=folder),
             pairs=1 if quick else PAIRS,
+            peers=(*PEERS, fastest(RAW.name)),
         )
-
-
-def make_certificates(folder: str) -> None:
-    """Make a CA and a server's certificate for the loopback.
-
-    Raises:
-        RuntimeError: it did not work; says why, such as a package that is missing.
-    """
-    command = [sys.executable, "-m", "streamlink", "certs", folder, "--server", "127.0.0.1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"no certificates could be made: {done.stderr.strip()}")
 
 
 def compare_with_tls(load: Load, pairs: int, peers: Sequence[Peer] = PEERS) -> Result:
@@ -64,5 +54,6 @@ def compare_with_tls(load: Load, pairs: int, peers: Sequence[Peer] = PEERS) -> R
 
 def is_met(ratios: dict[str, Comparison]) -> bool:
     """Tell whether the median ratio to each measured peer reaches its bound."""
-    least = {PLAIN.name: AT_LEAST, RAW.name: AT_LEAST_RAW}
-    return all(ratios[name].summary.median >= least[name] for name in least if name in ratios)
+    least = [(name, AT_LEAST) for name in ratios if name == PLAIN.name]
+    least += [(name, AT_LEAST_RAW) for name in ratios if name.startswith(RAW.name)]
+    return all(ratios[name].summary.median >= bound for name, bound in least)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import tls
 from benchmarks.arrays import KiB, Load, MiB
+from benchmarks.certificates import make_certificates
 from benchmarks.peers import Run
 from benchmarks.processes import Usage
 from benchmarks.sockets import SIZES, best_by_kind, compared, ways
@@ -17,7 +17,7 @@ ODD = 3 * MiB + 8 * 1001
 
 @pytest.mark.processes
 def test_every_way_moves_an_odd_number_of_bytes_and_the_best_are_named(tmp_path: Path) -> None:
-    tls.make_certificates(str(tmp_path / "certificates"))
+    make_certificates(str(tmp_path / "certificates"))
     used = [
         way
         for way in ways(str(tmp_path / "certificates"), sizes=(256 * KiB,))
