@@ -43,6 +43,8 @@ class Job:
         clients: the round does not begin before so many are there (count).
         rules: of the rounds, by the names of ``RoundConfig``.
         is_spooled: whether there is a directory for updates.
+        memory_bytes: of the server, for the models of all clients together; 0: each stream has a
+            window of its own.
     """
 
     layout: Layout
@@ -50,6 +52,7 @@ class Job:
     clients: int
     rules: Mapping[str, Any]
     is_spooled: bool = False
+    memory_bytes: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -187,7 +190,10 @@ def serve(
     computed = GrowingStore(plan.layout, plan.grows)
     store = SafetensorsStore(Path(folder, "model")) if folder else computed
     state = Path(folder, "state") if folder else None
-    config = streamlink.LinkConfig(grpc=GrpcConfig(max_clients=max(16, plan.clients)))
+    config = streamlink.LinkConfig(
+        stream=streamlink.StreamConfig(memory_bytes=plan.memory_bytes),
+        grpc=GrpcConfig(max_clients=max(16, plan.clients)),
+    )
 
     def on_event(event: streamlink.RoundEvent) -> None:
         if event.kind is streamlink.rounds.EventKind.ROUND_DONE:
