@@ -154,6 +154,9 @@ def main(
         typer.Option(min=1, help="How long each run on a long line measures; a trial is short."),
     ] = None,
     carrier: Annotated[Carrier, typer.Option(help="Of cuts and flips.")] = Carrier.grpc,
+    lanes: Annotated[
+        int, typer.Option(min=0, help="Connections for the model of cuts over tcp; 0: one.")
+    ] = 0,
 ) -> None:
     """Measure what streamlink claims; ends with status 1 when a claim was not met."""
     names = (
@@ -166,7 +169,9 @@ def main(
         measure = PROGRAMS[name]
         if name == "soak":
             measure = partial(soak.run, minutes=minutes)
-        elif name in ("cuts", "flips") and carrier is not Carrier.grpc:
+        elif name == "cuts" and carrier is not Carrier.grpc:
+            measure = partial(measure, carrier=carrier.value, lanes=lanes)
+        elif name == "flips" and carrier is not Carrier.grpc:
             measure = partial(measure, carrier=carrier.value)
         elif name == "strategies" and json_file is not None:
             measure = partial(measure, keep=partial(_keep, json_file, results))

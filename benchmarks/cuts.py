@@ -1,8 +1,9 @@
 """The connections of one transfer are reset again and again, at random places of its bytes.
 
 Every reset takes all connections at both ends: the session's, too, unless the model has a carrier
-of its own (``--carrier tcp``), whose connections alone are reset then. What was sent twice, and
-what the process kept of it all, is counted. The model comes from nowhere and goes to a disk.
+of its own (``--carrier tcp``), whose connections alone are reset then, all of them where it has
+several (``--lanes``). What was sent twice, and what the process kept of it all, is counted. The
+model comes from nowhere and goes to a disk.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from benchmarks.relay import Relay, Step
 from benchmarks.stats import Result
 from streamlink.stores import SafetensorsStore
 
-__all__ = ["cut", "faults_of", "places", "run"]
+__all__ = ["cut", "faults_of", "places", "run", "with_lanes"]
 
 MB, MIB = 10**6, 1 << 20
 CUTS, SEED = 100, 1
@@ -28,12 +29,14 @@ FULL, QUICK = Layout(64, 4_000 * MB // 64), Layout(8, 4 * MB)
 SETTINGS = streamlink.LinkConfig()
 
 
-def run(quick: bool, carrier: str = "grpc") -> Result:
+def run(quick: bool, carrier: str = "grpc", lanes: int = 0) -> Result:
     """Send 4 GB and cut 100 times (quick: 32 MB, 5 times)."""
     layout, cuts = (QUICK, 5) if quick else (FULL, CUTS)
     with tempfile.TemporaryDirectory() as folder:
         at = places(layout.nbytes, cuts, SEED)
-        passed, left, is_equal = cut(layout, at, Path(folder), carrier=carrier)
+        passed, left, is_equal = cut(
+            layout, at, Path(folder), with_lanes(SETTINGS, lanes), carrier=carrier
+        )
     window = SETTINGS.stream.window_bytes
     faults = faults_of(passed, left, is_equal, cuts * window)
     if passed.line.up_bytes < layout.nbytes // 2:
@@ -41,12 +44,12 @@ def run(quick: bool, carrier: str = "grpc") -> Result:
     stats = passed.sent.stats
     return Result(
         name="cuts",
-        claim=f"{layout.nbytes / MB:.0f} MB over connections ({carrier}), reset {cuts} times: "
-        "equal, at most one window sent again for each cut, and nothing left over",
+        claim=f"{layout.nbytes / MB:.0f} MB over connections ({named(carrier, lanes)}), "
+        f"reset {cuts} times: equal, at most one window sent again for each cut, nothing left over",
         columns=("resets", "calls made anew", "sent again, MiB", "÷ window and cut", "s", "faults"),
         rows=(
             (
-                str(passed.line.resets),  # of connections: each cut takes two
+                str(passed.line.resets),  # of connections: a cut takes all there are
                 str(stats.resumes),
                 f"{stats.resent_bytes / MIB:.1f}",
                 f"{stats.resent_bytes / (cuts * window):.2f}",
@@ -58,6 +61,7 @@ def run(quick: bool, carrier: str = "grpc") -> Result:
             "layout": layout.as_json(),
             "seed": SEED,
             "carrier": carrier,
+            "lanes": lanes,
             "window_bytes": window,
             "line": asdict(passed.line),
             "resumes": stats.resumes,
@@ -68,6 +72,20 @@ def run(quick: bool, carrier: str = "grpc") -> Result:
         },
         met=None if quick else not faults,
     )
+
+
+def with_lanes(config: streamlink.LinkConfig, lanes: int) -> streamlink.LinkConfig:
+    """Return ``config`` with so many connections for each stream; 0: as it is."""
+    if not lanes:
+        return config
+    most = max(lanes, config.stream.max_lanes)
+    stream = config.stream.model_copy(update={"lanes": lanes, "max_lanes": most})
+    return config.model_copy(update={"stream": stream})
+
+
+def named(carrier: str, lanes: int) -> str:
+    """Return how reports name them."""
+    return f"{carrier}, {lanes} lanes" if lanes else carrier
 
 
 def places(nbytes: int, cuts: int, seed: int) -> list[int]:

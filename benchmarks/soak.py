@@ -1,7 +1,8 @@
 """Half an hour of rounds behind a line that fails at random: memory, threads and files stay flat.
 
 A server and three clients, each a process. The clients of the line that fails are two that live as
-long as the run, and one that is killed and started again all the time. Every new model is compared
+long as the run, and one that is killed and started again all the time. One of the two has a single
+connection for each model, the others have three lanes. Every new model is compared
 with the right one, to the last byte. What is judged of each process that lives: whether resident
 memory, threads and descriptors in the last third of the run are what they were in the first, after
 a warm-up.
@@ -26,6 +27,7 @@ import psutil
 from rich.progress import track
 
 import streamlink
+from benchmarks.cuts import with_lanes
 from benchmarks.models import GrowingStore, Layout
 from benchmarks.processes import Worker
 from benchmarks.relay import Relay
@@ -41,8 +43,9 @@ WARM_UP = 0.2
 """Share of the run that is not judged."""
 
 LAYOUT = Layout(tensors=16, tensor_bytes=MIB // 2)
-STEADY = ("steady-1", "steady-2")
-MORTAL = "mortal"
+STEADY = {"steady-1": 0, "steady-2": 3}
+"""The clients that live as long as the run, and over how many lanes; 0: the default, one here."""
+MORTAL, MORTAL_LANES = "mortal", 3
 FAULT_EVERY = (0.5, 4.0)  # seconds, at random between the two
 ROUND_SECONDS = 120.0  # a round that takes longer than that has stopped moving
 GROWTH = 0.04
@@ -172,6 +175,7 @@ def run(quick: bool, *, seed: int = 1, minutes: float = SECONDS / 60) -> Result:
         facts={
             "seconds": seconds,
             "seed": seed,
+            "lanes": {**STEADY, MORTAL: MORTAL_LANES},
             "layout": LAYOUT.as_json(),
             "faults": dict(faults),
             "deaths": lives,
@@ -200,7 +204,9 @@ def _soaked(
         host, _, port = server.expect("listening")["address"].rpartition(":")
         relay = stack.enter_context(Relay(host, int(port), with_data_port=True))
         address = f"127.0.0.1:{relay.port}"
-        steady = [stack.enter_context(_client(name, address)) for name in STEADY]
+        steady = [
+            stack.enter_context(_client(name, address, lanes)) for name, lanes in STEADY.items()
+        ]
         for each in steady:
             each.expect("joined")
         mortal = _Mortal(address, over, rand.random())
@@ -218,8 +224,9 @@ def _soaked(
         return seen, faults, mortal.deaths, told
 
 
-def _client(name: str, address: str) -> Worker:
-    return Worker("benchmarks.soak:client", {"address": address, "name": name}, name=name)
+def _client(name: str, address: str, lanes: int) -> Worker:
+    facts = {"address": address, "name": name, "lanes": lanes}
+    return Worker("benchmarks.soak:client", facts, name=name)
 
 
 def _watch(
@@ -256,7 +263,7 @@ class _Mortal(threading.Thread):
 
     def run(self) -> None:
         while not self._over.is_set():
-            with _client(MORTAL, self._address):  # killed at the end of this block
+            with _client(MORTAL, self._address, MORTAL_LANES):  # killed at the end of this block
                 self._over.wait(self._rand.uniform(3.0, 15.0))
             self.deaths += 1
 
@@ -302,12 +309,12 @@ def _until_stop(port: Port, is_over: threading.Event) -> None:
     is_over.set()
 
 
-def client(port: Port, address: str, name: str) -> None:
-    """Add 1 to every element of each range."""
+def client(port: Port, address: str, name: str, lanes: int) -> None:
+    """Add 1 to every element of each range, over so many lanes."""
     streamlink.tune_allocator()
     port.mark_base()
     executor = streamlink.StreamingExecutor(lambda tensor, start, values: values + np.float32(1))
-    config = streamlink.LinkConfig.model_validate(CONFIG)
+    config = with_lanes(streamlink.LinkConfig.model_validate(CONFIG), lanes)
     with streamlink.Client(address, name, executor, config) as here:
         port.tell("joined")
         here.run()

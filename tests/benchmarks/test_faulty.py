@@ -35,15 +35,16 @@ def test_all_three_can_be_asked_for_by_name() -> None:
     assert {"cuts", "slow", "flips"} <= set(PROGRAMS)
 
 
-@pytest.mark.parametrize("carrier", ["grpc", "tcp"])
+@pytest.mark.parametrize(("carrier", "lanes"), [("grpc", 0), ("tcp", 0), ("tcp", 3)])
 @pytest.mark.slow
 def test_a_model_outlives_twenty_cuts_and_little_is_sent_twice(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, carrier: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, carrier: str, lanes: int
 ) -> None:
     caplog.set_level(logging.WARNING, "streamlink")  # what it keeps of errors keeps their sockets
     layout = Layout(4, 4 * MB)
     at = cuts.places(layout.nbytes, CUTS, SEED)
-    passed, left, is_equal = cuts.cut(layout, at, tmp_path, SMALL, carrier=carrier)
+    config = cuts.with_lanes(SMALL, lanes)
+    passed, left, is_equal = cuts.cut(layout, at, tmp_path, config, carrier=carrier)
     # Two may fall on one call; and a busy machine may keep a stream on the session's carrier.
     assert passed.sent.stats.resumes >= CUTS // 2 or carrier != "grpc"
     assert cuts.faults_of(passed, left, is_equal, CUTS * SMALL.stream.window_bytes) == []
