@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamlink.clock import running_time
+from streamlink.clock import Clock, running_time
 from streamlink.extent import Extent
 from streamlink.link.description import KnownSpecs
 from streamlink.link.receive_transfer import ReceiveTransfer
@@ -44,18 +44,24 @@ def spec_of(nbytes: int) -> ModelSpec:
     return ModelSpec((TensorSpec("w", "U8", (nbytes,)),))
 
 
-def awaited(nbytes: int, stream_id: int = 1, extent: Extent | None = None) -> ReceiveTransfer:
+def awaited(
+    nbytes: int,
+    stream_id: int = 1,
+    extent: Extent | None = None,
+    *,
+    clock: Clock = running_time,
+) -> ReceiveTransfer:
     """Return the stream that an update of so many bytes is expected on; its tensors are known."""
     known = KnownSpecs()
     known.add(spec_of(nbytes))
     return ReceiveTransfer(
         SMALL, stream_id=stream_id, peer_name="a", name="update", known=known, extent=extent,
-        clock=running_time,
+        clock=clock,
     )  # fmt: skip
 
 
-def arrived(data: bytes | bytearray, cut: int) -> LiveSource:
+def arrived(data: bytes | bytearray, cut: int, *, clock: Clock = running_time) -> LiveSource:
     """Return the source of an update that has arrived in chunks of ``cut`` bytes."""
-    source = LiveSource("a", Answer(awaited(len(data))))
+    source = LiveSource("a", Answer(awaited(len(data), clock=clock)))
     arrive(source, data, cut)
     return source

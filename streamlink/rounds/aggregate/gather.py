@@ -228,7 +228,7 @@ class Gather:
             # Only when the sum has them: so no more than a window of each update is in memory.
             for source in self._sources:
                 source.release(used)
-            self._awaited = None  # a stream whose credit comes back waits for nobody
+            self._awaited = None  # a stream waits for nobody once its credit comes back
         else:
             self._notify_of_copying()
 

@@ -32,6 +32,8 @@ __all__ = ["LiveSource"]
 
 logger = logging.getLogger("streamlink.rounds")
 
+_LATE_SECONDS = 0.1  # credit is returned this soon, though the rest of a chunk is not used yet
+
 
 class LiveSource:
     """One client's update: its stream, and the bytes that have arrived and are not used yet.
@@ -68,8 +70,9 @@ class LiveSource:
         self._announced: tuple[Update, ModelSpec] | None = None
         self._is_open = self._has_begun = False
         self._views: deque[memoryview] = deque()
-        self._begun = 0  # bytes of the first view that were taken before
+        self._begun = 0  # bytes of the first view's chunk that were taken already
         self._unreleased = 0  # bytes whose credit was not returned yet
+        self._returned_at = 0.0
         self._again = 0  # bytes that come again after a resume, and are used already
         self._lost: StreamlinkError | None = None  # why its client is away
         self._until = 0.0  # until when the client is waited for
@@ -125,7 +128,6 @@ class LiveSource:
 
     def fetch(self, seconds: float) -> bool:
         """Wait for more bytes; False: none within ``seconds``, or the update is complete."""
-        self._return_credit(self._unreleased)  # they may come for that only
         return self._step(self._fetch, seconds)
 
     def finish(self, seconds: float) -> bool:
@@ -185,13 +187,18 @@ class LiveSource:
         return views[0] if len(views) == 1 else memoryview(b"".join(views))
 
     def release(self, nbytes: int) -> None:
-        """Return the credit of bytes that are used: chunk by chunk, since a piece is smaller."""
+        """Return the credit of bytes that are used."""
         self._unreleased += nbytes
-        self._return_credit(self._unreleased - self._begun)
+        # Once for each chunk: pieces are often smaller, and each return takes the stream's lock.
+        # But where a chunk is used slowly, its client must not take silence for a dead line.
+        now = self.model.clock()
+        is_late = now - self._returned_at >= _LATE_SECONDS
+        returned = self._unreleased - (0 if is_late else self._begun)
+        if returned > 0:
+            self._returned_at = now
+            self._return_credit(returned)
 
     def _return_credit(self, nbytes: int) -> None:
-        if nbytes <= 0:
-            return
         self._unreleased -= nbytes
         if self._lost is not None:  # the stream is closed; the next one has a window of its own
             return
@@ -266,6 +273,10 @@ class LiveSource:
     def _fetch(self, seconds: float) -> bool:
         if not self._is_open and not self._open(seconds):
             return False
+        # Its client may be waiting for this credit.
+        returned, self._unreleased = self._unreleased, 0
+        if returned:
+            self.model.release(returned)
         piece = self.model.read(seconds)
         if piece is None:
             return False
