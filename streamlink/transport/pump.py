@@ -279,7 +279,7 @@ class Pump(Generic[M]):
     def tick(self) -> None:
         """Let the machine look at its clocks, and cut the calls that it has given up."""
         with self._lock:
-            # Nearly always. A server has hundreds of these, each looked at five times a second.
+            # The usual case: a server has hundreds of pumps, each looked at five times a second.
             if self._is_quiet(self._clock()):
                 return
         with self.locked() as (machine, now):
@@ -306,7 +306,7 @@ class Pump(Generic[M]):
             cut()
 
     def _is_quiet(self, now: float) -> bool:
-        """Whether no clock of it has anything to say."""
+        """Whether no deadline has passed, and there is nothing to report, cut or ask again."""
         machine = self._machine
         deadline = machine.next_deadline()
         return not (
@@ -314,6 +314,8 @@ class Pump(Generic[M]):
             or machine.is_closed
             or machine.is_waiting(now=now)
             or self._has_reported_waiting
+            # Who could start no thread for an event is told of it again.
+            or (self.on_event is not None and self._owner_has_work())
             or not all(map(machine.carries, self._calls))
         )
 

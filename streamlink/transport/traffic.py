@@ -23,7 +23,7 @@ OTHERS = "(others)"
 
 REMEMBERED = 64  # peers whose totals are kept beside those that may be here
 
-SETTLES_AT = 8  # streams: those that are over are looked for from so many on
+MOST_OVER = 8  # streams that have ended and are still kept one by one
 
 _SUMMED = ("chunks", "resumes", "repairs", "resent_bytes")
 
@@ -89,7 +89,7 @@ class TrafficCounter:
         self._lock = threading.Lock()
         self._ended: dict[tuple[str, str], Totals] = {}
         self._running: dict[SendPump | ReceivePump, tuple[str, str]] = {}
-        self._settles_at = SETTLES_AT
+        self._settles_at = MOST_OVER
 
     @property
     def traffic(self) -> TrafficCounter:
@@ -101,10 +101,9 @@ class TrafficCounter:
         direction = "sent" if isinstance(pump, SendPump) else "received"
         with self._lock:
             # Here, too: where nobody asks for totals, the pumps of ended streams would pile up. But
-            # not each time: a round begins two streams for each client, and this looks at all.
+            # not each time: a round begins two streams for each client, and this asks all of them.
             if len(self._running) >= self._settles_at:
                 self._settle()
-                self._settles_at = max(SETTLES_AT, 2 * len(self._running))
             self._running.setdefault(pump, (peer_name, direction))
 
     def totals(self) -> dict[tuple[str, str], Totals]:
@@ -124,6 +123,7 @@ class TrafficCounter:
             key = self._running.pop(pump)
             ended = self._ended.pop(key, Totals())  # to the end: it was here last
             self._ended[key] = ended + _moved(pump.stream.stats, now)
+        self._settles_at = len(self._running) + MOST_OVER
         for key in self._too_many():
             other = (OTHERS, key[1])
             self._ended[other] = self._ended.get(other, Totals()) + self._ended.pop(key)

@@ -120,7 +120,7 @@ class TransferPump(Pump[S]):
             self._stretch()
 
     def _wake(self) -> None:
-        # Each frame, each release, and each look at the clocks ends here.
+        # Each frame, each release, and each look at clocks that are not quiet ends here.
         if self._share is not None:
             self._deal(self._share)
         elif self._extra and (self._machine.is_closed or self._machine.has_moved_all):
@@ -144,7 +144,7 @@ class TransferPump(Pump[S]):
         """Have a larger window where a long line needs it, and there is memory for it."""
         # With each frame: both ends in turn have to grow, several times. Where each waited for the
         # ticker, a line of 200 ms took two round trips more until it was full. Not with each
-        # release: what a frame does not ask for now, the next one does.
+        # release: the next frame asks soon enough.
         machine = self._machine
         if machine.is_closed or machine.has_moved_all:
             return

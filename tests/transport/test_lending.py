@@ -84,9 +84,12 @@ def test_a_call_that_is_over_gets_no_place(line: Line) -> None:
 def test_a_header_that_breaks_the_rules_ends_the_stream_before_its_payload_is_read(
     line: Line,
 ) -> None:
+    told = threading.Event()
+    line.pump.on_event = told.set
     with line.pump.lending(line.lend):
         assert line.pump.place(f.ChunkHeader(0, 1 << 40, PIECE, PIECE), line.first) is None
     assert line.pump.is_closed
+    assert told.is_set()
 
 
 def test_a_sink_that_cannot_lend_is_written_to_and_says_why_there(line: Line) -> None:

@@ -179,6 +179,24 @@ def test_a_tick_wakes_nobody_while_no_clock_has_run_out(time: VirtualClock) -> N
     assert pump.stream.error is None
 
 
+def test_an_owner_that_has_not_taken_its_event_is_told_again_at_each_tick(
+    time: VirtualClock,
+) -> None:
+    told: list[float] = []
+    pump = receiver(time)
+    pump.on_event = lambda: told.append(time.now)
+    call = pump.attach(lambda: None)
+    pump.incoming([f.Open(7, f.Attempt(), len(DATA), b"d" * 16, 1, 4096)], call)
+    del told[:]
+    for _ in range(2):
+        time.now += 0.2
+        pump.tick()
+    assert len(told) == 2
+    assert isinstance(pump.poll(0), Opened)
+    pump.tick()
+    assert len(told) == 2
+
+
 def test_a_tick_expires_the_machines_clocks(time: VirtualClock) -> None:
     pump = sender(time)
     pump.attach(lambda: None)
