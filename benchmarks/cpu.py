@@ -1,9 +1,9 @@
-"""What a round costs its server: processor time for each GB of wire, with few clients and many.
+"""What a round costs its server: processor time for each GB, with few clients and with many.
 
 The rounds of ``duplex``: models in memory, streaming clients that add a number. The first rounds
 warm up, until the memory has been touched; only the processor time of later ones counts. All
-clients are processes on this machine. So many take most of it, and the server is woken more often,
-for less each time, than by clients on machines of their own.
+clients are processes on this machine: 64 of them keep most of its cores busy, so the server wakes
+more often, and finds less to do each time, than with clients on machines of their own.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ def run(quick: bool) -> Result:
             for count, runs in found.items()}  # fmt: skip
     return Result(
         name="cpu",
-        claim="rounds take the server's processors, for each GB of wire, at most "
-        + " and ".join(f"{most} s with {count} clients" for count, most in AT_MOST.items()),
-        columns=("clients", "model, MiB", "server's CPU, s per GB of wire", "p10..p90", "GB/s",
+        claim="for each GB of payload, a round costs the server at most "
+        + " and ".join(f"{most} s of processor time with {count} clients"
+                       for count, most in AT_MOST.items()),
+        columns=("clients", "model, MiB", "server's CPU, s per GB", "p10..p90", "GB/s",
                  "server over base, MiB"),
         rows=tuple(_row(count, models[count], used[count], found[str(count)]) for count in models),
         facts={
