@@ -50,12 +50,23 @@ LONG = 60.0
 
 
 class Relayed(Job):
-    """A job whose log is read, and whose clients ``far`` come through a relay."""
+    """A job whose log is read, and whose clients ``far`` come through a relay.
+
+    Their models travel over TCP where the relay leads to the data port, too, else beside their
+    sessions.
+    """
 
     def __init__(
-        self, folder: Path, *, far: tuple[int, ...] = (FAR,), far_link: Any = LINK, **facts: Any
+        self,
+        folder: Path,
+        *,
+        carrier: str,
+        far: tuple[int, ...] = (FAR,),
+        far_link: Any = LINK,
+        **facts: Any,
     ) -> None:
         self._far, self._far_link = far, far_link
+        self._has_data_port = carrier == "tcp"
         self.relay: Relay | None = None
         self._log = folder / "server.log"
         super().__init__(folder, model=FOUR, log=self._log, min_clients=1, **facts)
@@ -69,7 +80,8 @@ class Relayed(Job):
     @property
     def line(self) -> Relay:
         """The relay; begun when the first client needs it."""
-        self.relay = self.relay or Relay("127.0.0.1", self._port)
+        if self.relay is None:
+            self.relay = Relay("127.0.0.1", self._port, with_data_port=self._has_data_port)
         return self.relay
 
     def said(self, event: str, **facts: object) -> list[Mapping[str, Any]]:
@@ -103,10 +115,13 @@ class Relayed(Job):
             self.relay.close()
 
 
-def a_job(folder: Path, gather: str, *, grace: float, link: Mapping[str, Any]) -> Relayed:
+def a_job(
+    folder: Path, gather: str, *, carrier: str, grace: float, link: Mapping[str, Any]
+) -> Relayed:
     """Two clients; the far one waits in the middle of its update."""
     return Relayed(
         folder,
+        carrier=carrier,
         gather=gather,
         fates={NEAR: "", FAR: "wait@t2"},
         wait_time_after_min_received=grace,
@@ -134,14 +149,20 @@ def assert_mean_of(job: Relayed, *numbers: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("way", "gather"), [("up", "lockstep"), ("down", "lockstep"), ("down", "spool")]
+    ("way", "gather", "carrier"),
+    [
+        ("up", "lockstep", "grpc"),
+        ("up", "lockstep", "tcp"),
+        ("down", "lockstep", "tcp"),
+        ("down", "spool", "grpc"),
+    ],
 )
 def test_a_line_that_stays_silent_one_way_costs_the_round_that_client_alone(
-    way: Way, gather: str, tmp_path: Path
+    way: Way, gather: str, carrier: str, tmp_path: Path
 ) -> None:
     # Through a spool it would be left out as late before it is missed, were the grace time shorter.
     grace = 0.2 if gather == "lockstep" else SILENCE + 2 * RECONNECT
-    with a_job(tmp_path, gather, grace=grace, link=SHORT) as job:
+    with a_job(tmp_path, gather, carrier=carrier, grace=grace, link=SHORT) as job:
         job.struck(way)
         assert_named_in_time(job)
         report = fact(job.server, "contributors")
@@ -153,11 +174,13 @@ def test_a_line_that_stays_silent_one_way_costs_the_round_that_client_alone(
         assert_mean_of(job, NEAR)
 
 
-@pytest.mark.parametrize(("way", "gather"), [("down", "lockstep"), ("up", "spool")])
+@pytest.mark.parametrize(
+    ("way", "gather", "carrier"), [("down", "lockstep", "grpc"), ("up", "spool", "tcp")]
+)
 def test_a_line_that_heals_after_its_client_was_missed_costs_nothing_but_time(
-    way: Way, gather: str, tmp_path: Path
+    way: Way, gather: str, carrier: str, tmp_path: Path
 ) -> None:
-    with a_job(tmp_path, gather, grace=LONG, link=COMES_BACK) as job:
+    with a_job(tmp_path, gather, carrier=carrier, grace=LONG, link=COMES_BACK) as job:
         job.struck(way)
         assert_named_in_time(job)
         job.line.resume()
@@ -174,11 +197,14 @@ def test_a_line_that_heals_after_its_client_was_missed_costs_nothing_but_time(
 # --- a proxy that ends long streams -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("gather", ["lockstep", "spool"])
+@pytest.mark.parametrize(
+    ("gather", "carrier"), [("lockstep", "tcp"), ("lockstep", "grpc"), ("spool", "grpc")]
+)
 def test_a_proxy_that_ends_long_streams_costs_a_round_resumes_only(
-    gather: str, tmp_path: Path
+    gather: str, carrier: str, tmp_path: Path
 ) -> None:
-    rules: dict[str, Any] = {"gather": gather, "fates": {NEAR: "wait@t0", FAR: "wait@t0"}}
+    rules: dict[str, Any] = {"carrier": carrier, "gather": gather}
+    rules |= {"fates": {NEAR: "wait@t0", FAR: "wait@t0"}}
     patient = {**LINK, "timeouts": {**TIMEOUTS, "session_timeout": LONG, "reconnect_timeout": LONG}}
     rules |= {"link": patient, "far_link": patient}
     with Relayed(tmp_path, far=(NEAR, FAR), wait_time_after_min_received=LONG, **rules) as job:

@@ -172,16 +172,20 @@ SPEC = float_spec(300_000)
 
 
 class Copy:
-    """``streamlink send`` and ``receive``, each with its own settings, over a slow line."""
+    """``streamlink send`` and ``receive``, each with its own settings, over a slow line.
 
-    def __init__(self, folder: Path, **hasty: bool) -> None:
+    Over TCP the model travels where the line leads to the data port, too.
+    """
+
+    def __init__(self, folder: Path, carrier: str, **hasty: bool) -> None:
         self.target = folder / "target"
         save(SafetensorsStore(folder / "source"), pattern_model(SPEC))
         self.receiver = command(
             "receive", self.target, "--listen", "127.0.0.1:0", *_options(hasty.get("receiver"))
         )
         port = int(self.receiver.until(r"listening on \S*:(\d+)")[1])
-        self.relay = Relay("127.0.0.1", port, up=Link(bandwidth=400_000.0))
+        slow, has_data_port = Link(bandwidth=400_000.0), carrier == "tcp"
+        self.relay = Relay("127.0.0.1", port, up=slow, with_data_port=has_data_port)
         address = f"127.0.0.1:{self.relay.port}"
         self.sender = command("send", folder / "source", address, *_options(hasty.get("sender")))
 
@@ -205,8 +209,8 @@ def _options(is_hasty: bool | None) -> list[str]:
     return [word for option in options for word in ("--set", option)]
 
 
-def _stop_an_end(side: str, folder: Path) -> None:
-    with Copy(folder, **{side: True}) as copy:
+def _stop_an_end(side: str, carrier: str, folder: Path) -> None:
+    with Copy(folder, carrier, **{side: True}) as copy:
         copy.begun()
         process: Command = getattr(copy, side)
         with stopped(process.process):
@@ -219,8 +223,8 @@ def _stop_an_end(side: str, folder: Path) -> None:
     assert content(SafetensorsStore(copy.target).open()) == content(pattern_model(SPEC))
 
 
-def _stop_a_receiver_for_long(folder: Path) -> None:
-    with Copy(folder, sender=True) as copy:
+def _stop_a_receiver_for_long(carrier: str, folder: Path) -> None:
+    with Copy(folder, carrier, sender=True) as copy:
         copy.begun()
         with stopped(copy.receiver.process):
             copy.sender.until("retrying")
@@ -229,13 +233,14 @@ def _stop_a_receiver_for_long(folder: Path) -> None:
 
 
 @pytest.mark.processes
+@pytest.mark.parametrize("carrier", ["grpc", "tcp"])
 def test_an_end_of_a_copy_that_was_stopped_blames_nobody_and_for_long_is_sent_the_rest(
-    tmp_path: Path,
+    carrier: str, tmp_path: Path
 ) -> None:
     acts: dict[str, Callable[[Path], None]] = {
-        "sender": partial(_stop_an_end, "sender"),
-        "receiver": partial(_stop_an_end, "receiver"),
-        "receiver for long": _stop_a_receiver_for_long,
+        "sender": partial(_stop_an_end, "sender", carrier),
+        "receiver": partial(_stop_an_end, "receiver", carrier),
+        "receiver for long": partial(_stop_a_receiver_for_long, carrier),
     }
     with ThreadPoolExecutor() as pool:  # side by side: most of it is waiting
         results = {name: pool.submit(act, tmp_path / name) for name, act in acts.items()}
