@@ -55,3 +55,18 @@ def test_a_job_that_needs_the_client_whose_work_fails_ends_in_every_process(tmp_
         assert running.end() == 1, running.log
     assert "site-2" in running.log
     assert "BAD TERMINATION" not in running.log
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+def test_a_tensor_beyond_2_gib_travels_and_is_averaged(tmp_path: Path) -> None:
+    model = ArrayModel({"a": np.zeros((9 << 30) // 16, np.float32)})  # 2.25 GiB, never touched
+    copy_model(model, open_store(tmp_path / "m", compress="zstd").begin(model.spec))
+    (tmp_path / "tasks.py").write_text(TASKS)
+    words = streamlink("mpi", "--store", "m", "--num-rounds", 1, "--task", "tasks.py:add")
+    with Command(mpiexec(2, *words), tmp_path) as running:
+        assert running.end() == 0, running.log
+    new = open_store(tmp_path / "m").open()
+    for at in range(0, new.spec.nbytes, 64 << 20):
+        for view in new.read(at, min(64 << 20, new.spec.nbytes - at)):
+            assert (np.frombuffer(view, np.float32) == 1.0).all()

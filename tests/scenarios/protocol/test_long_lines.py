@@ -35,16 +35,17 @@ def test_a_long_and_fast_line_is_filled_where_there_is_memory_for_it() -> None:
     assert min(full.extra.values()) > 8 * MiB
 
 
-def test_a_line_of_1_gbit_and_200_ms_is_full_after_few_round_trips() -> None:
-    content, rate, round_trip = CONTENT * 4, 125e6, 0.2
+@pytest.mark.parametrize(("round_trip", "few"), [(0.2, 7), (0.3, 8)])
+def test_a_line_of_1_gbit_is_full_after_few_round_trips(round_trip: float, few: int) -> None:
+    content, rate = CONTENT * 4, 125e6
     schedule = Schedule(latency=round_trip / 2, up_rate=rate)
     link = VirtualLink(content, LinkConfig(), schedule)
     while not link.is_over:
         link.run(until=link.now + round_trip / 10)
         link.stretch(32 * MiB)
     lost = link.now - len(content) / rate
-    # From a first window of 1 MiB to 24 MB in flight, the handshake and the end included.
-    assert lost < 7 * round_trip
+    # From a first window of 1 MiB to 24 or 36 MB in flight, the handshake and the end included.
+    assert lost < few * round_trip
 
 
 @pytest.mark.parametrize("latency", [0.0005, 0.02, 0.2])
