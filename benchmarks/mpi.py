@@ -42,6 +42,8 @@ class Run:
     seconds: float
     server_over_base_bytes: int
     server_cpu_seconds: float
+    waiting_share: float | None = None
+    """What the server takes of a core while nothing moves; None: not measured."""
 
     @property
     def rate(self) -> float:
@@ -62,14 +64,15 @@ def run(quick: bool) -> Result:
     return Result(
         name="mpi",
         claim=CLAIM,
-        columns=("what", "GB/s, median", "p10..p90", "streamlink is", "server over base, MiB"),
+        columns=("what", "GB/s, median", "p10..p90", "streamlink is", "server over base, MiB",
+                 "of a core while it waits, %"),
         rows=tuple(_row(way, found, ratios) for way, found in runs.items()),
         facts={
             "load": load.as_json(),
             "runs": {way: [asdict(each) for each in found] for way, found in runs.items()},
         },
         met=None if quick else is_met(ratios),
-    )
+    )  # fmt: skip
 
 
 def measure(way: str, load: Load, rounds: int = ROUNDS) -> Run:
@@ -114,10 +117,12 @@ def _ratios(runs: dict[str, list[Run]]) -> dict[str, Comparison]:
 def _row(way: str, runs: list[Run], ratios: dict[str, Comparison]) -> tuple[str, ...]:
     seen = summarize([each.rate / 1e9 for each in runs])
     extra = max(each.server_over_base_bytes for each in runs)
+    waiting = [each.waiting_share for each in runs if each.waiting_share is not None]
     return (
         WAYS[way],
         f"{seen.median:.2f}",
         f"{seen.low:.2f}..{seen.high:.2f}",
         str(ratios.get(way, "")),
         f"{extra / (1 << 20):.0f}",
+        f"{100 * max(waiting):.1f}" if waiting else "",
     )

@@ -27,6 +27,7 @@ from streamlink.stores import MemoryStore
 __all__ = ["WARM_UP_ROUNDS"]
 
 WARM_UP_ROUNDS = 2  # until all arrays have been touched
+WAITING_SECONDS = 3.0
 ADDED = np.float32(1)
 
 Model = list[npt.NDArray[np.float32]]
@@ -69,7 +70,9 @@ def streamlink_server(comm: MPI.Comm, plan: Load, rounds: int) -> dict[str, Any]
                 job.run_round(next(numbers))
 
         seconds = _timed(run, rounds)
-    return _told(base, seconds, list(store.arrays.values()), WARM_UP_ROUNDS + rounds)
+        waiting_share = _waiting_share()
+    told = _told(base, seconds, list(store.arrays.values()), WARM_UP_ROUNDS + rounds)
+    return {**told, "waiting_share": waiting_share}
 
 
 def streamlink_client(comm: MPI.Comm, plan: Load, rounds: int) -> None:
@@ -184,6 +187,13 @@ def _timed(run: Rounds, rounds: int) -> float:
     started_at = time.perf_counter()
     run(rounds)
     return time.perf_counter() - started_at
+
+
+def _waiting_share() -> float:
+    """Return how much of a core this process takes while nothing moves."""
+    used = time.process_time()
+    time.sleep(WAITING_SECONDS)
+    return (time.process_time() - used) / WAITING_SECONDS
 
 
 def _told(base: int, seconds: float, model: Model, rounds: int) -> dict[str, Any]:
