@@ -190,7 +190,7 @@ def _timed(run: Rounds, rounds: int) -> float:
 
 
 def _waiting_share() -> float:
-    """Return how much of a core this process takes while nothing moves."""
+    """Return the share of a core that this process uses while it is idle."""
     used = time.process_time()
     time.sleep(WAITING_SECONDS)
     return (time.process_time() - used) / WAITING_SECONDS

@@ -23,7 +23,7 @@ OTHERS = "(others)"
 
 REMEMBERED = 64  # peers whose totals are kept beside those that may be here
 
-MOST_OVER = 8  # streams that have ended and are still kept one by one
+MOST_ENDED = 8  # ended streams that are kept until their totals are added up
 
 _SUMMED = ("chunks", "resumes", "repairs", "resent_bytes")
 
@@ -89,7 +89,7 @@ class TrafficCounter:
         self._lock = threading.Lock()
         self._ended: dict[tuple[str, str], Totals] = {}
         self._running: dict[SendPump | ReceivePump, tuple[str, str]] = {}
-        self._settles_at = MOST_OVER
+        self._settles_at = MOST_ENDED
 
     @property
     def traffic(self) -> TrafficCounter:
@@ -100,8 +100,8 @@ class TrafficCounter:
         """Count a stream with ``peer`` from now on; harmless when it is counted already."""
         direction = "sent" if isinstance(pump, SendPump) else "received"
         with self._lock:
-            # Here, too: where nobody asks for totals, the pumps of ended streams would pile up. But
-            # not each time: a round begins two streams for each client, and this asks all of them.
+            # Ended streams are dropped here, too, since nobody may ever ask for totals. Not at each
+            # call: a round begins two streams for each client, and ``_settle`` asks all of them.
             if len(self._running) >= self._settles_at:
                 self._settle()
             self._running.setdefault(pump, (peer_name, direction))
@@ -123,7 +123,7 @@ class TrafficCounter:
             key = self._running.pop(pump)
             ended = self._ended.pop(key, Totals())  # to the end: it was here last
             self._ended[key] = ended + _moved(pump.stream.stats, now)
-        self._settles_at = len(self._running) + MOST_OVER
+        self._settles_at = len(self._running) + MOST_ENDED
         for key in self._too_many():
             other = (OTHERS, key[1])
             self._ended[other] = self._ended.get(other, Totals()) + self._ended.pop(key)

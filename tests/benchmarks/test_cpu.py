@@ -1,4 +1,4 @@
-"""What a round costs its server: when the claim is met."""
+"""When the claim about the processor time of a server is met."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ LONG = 60.0
 class Relayed(Job):
     """A job whose log is read, and whose clients ``far`` come through a relay.
 
-    Their models travel over TCP where the relay leads to the data port, too, else beside their
-    sessions.
+    With ``tcp`` as ``carrier`` the relay forwards the data port, too, so their models travel over
+    TCP; with ``grpc`` they travel beside the sessions.
     """
 
     def __init__(

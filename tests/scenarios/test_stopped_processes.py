@@ -174,7 +174,7 @@ SPEC = float_spec(300_000)
 class Copy:
     """``streamlink send`` and ``receive``, each with its own settings, over a slow line.
 
-    Over TCP the model travels where the line leads to the data port, too.
+    With ``tcp`` as ``carrier`` the relay forwards the data port, too: the model travels over TCP.
     """
 
     def __init__(self, folder: Path, carrier: str, **hasty: bool) -> None:

@@ -76,7 +76,7 @@ def test_streams_that_are_over_do_not_pile_up_where_nobody_asks() -> None:
         count.begin("a", pump)
         end(pump)
         del pump
-    assert len(kept) <= traffic.MOST_OVER
+    assert len(kept) <= traffic.MOST_ENDED
     assert count.totals()["a", "sent"].bytes == 100 * 4 * KiB
 
 

@@ -20,7 +20,7 @@ LONG = LinkConfig.model_validate({"stream": {"initial_window_bytes": "16MiB"}})
 
 
 class Arriving:
-    """A receiving stream whose sender fills the first window once for each round trip of 0.5 s."""
+    """A receiving stream; its sender sends one initial window per round trip of 0.5 s."""
 
     def __init__(self) -> None:
         self.time = VirtualClock(100.0)

@@ -54,7 +54,7 @@ def test_a_probe_keeps_to_the_bandwidth_limit_of_its_process_in_each_direction(
 
 
 def highest_rate(line: ProbeLine, address: str) -> float:
-    """Probe for half a second each, and return the highest rate of one end (bytes per second)."""
+    """Measure each way for half a second, and return the highest rate (bytes per second)."""
     measured = measure(line, address=address, seconds=0.5, most=4 << 20)
     assert measured.lost_connections == 0
     # Both ways at once share the limit, and so do several connections.
@@ -65,8 +65,8 @@ def highest_rate(line: ProbeLine, address: str) -> float:
 @pytest.mark.slow
 def test_a_probe_inside_a_limit_finds_that_rate() -> None:
     with Server(config=config(bwlimit="500kB:off")) as server, ProbeLine(server.address) as line:
-        # Where a busy machine stops an end for a part of half a second, the rest of it looks faster
-        # than the limit: to that measurement alone, so another one is made.
+        # A busy machine may pause an end for part of the half second; what has queued meanwhile
+        # then arrives faster than the limit. That spoils one measurement, so it is repeated.
         assert any(highest_rate(line, server.address) <= 1.5 * RATE for _ in range(FEW_TRIES))
 
 

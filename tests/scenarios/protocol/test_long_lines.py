@@ -44,7 +44,8 @@ def test_a_line_of_1_gbit_is_full_after_few_round_trips(round_trip: float, few: 
         link.run(until=link.now + round_trip / 10)
         link.stretch(32 * MiB)
     lost = link.now - len(content) / rate
-    # From a first window of 1 MiB to 24 or 36 MB in flight, the handshake and the end included.
+    # The window grows from 1 MiB to a bandwidth-delay product of 25 or 37.5 MB; the handshake and
+    # the end count, too.
     assert lost < few * round_trip
 
 
