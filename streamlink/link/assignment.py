@@ -298,6 +298,7 @@ class Assignment:
             known=self._known,
             extent=self._request.sends_extent,
             bases=self._bases,
+            keeps=True,
             notice=self._notice("received"),
         )
         self._open(model)

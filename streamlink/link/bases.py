@@ -8,6 +8,7 @@ attempt and never gives a wrong model.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +19,8 @@ from streamlink.protocol.limits import MAX_BASES
 from streamlink.stores.versions import KeptVersion, Versions, VersionWriter
 
 __all__ = ["Base", "Bases"]
+
+logger = logging.getLogger("streamlink.transfer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +41,15 @@ class Bases:
         owner: the job, and with whom it is done: versions of another one are never named.
         whole: the model, where a stream may have only the tensors of ``part`` of it.
         part: those tensors.
+        doubted: digests that are not named any more, where versions are shared with other peers;
+            None: they are not shared.
     """
 
     versions: Versions
     owner: str
     whole: ModelSpec | None = None
     part: ModelSpec | None = None
+    doubted: set[str] | None = None
 
     def for_part(self, whole: ModelSpec, part: ModelSpec) -> Bases:
         """Return the same for streams that have the tensors of ``part`` of ``whole``."""
@@ -51,7 +57,8 @@ class Bases:
 
     def digests(self, spec_digest: bytes) -> tuple[str, ...]:
         """Return the digests of what is kept of a stream's model, the newest first."""
-        return self.versions.digests(self.owner, self._whole_of(spec_digest))[:MAX_BASES]
+        kept = self.versions.digests(self.owner, self._whole_of(spec_digest))
+        return tuple(each for each in kept if not self._is_doubted(each))[:MAX_BASES]
 
     def first_of(self, digests: Sequence[str], spec_digest: bytes) -> Base | None:
         """Return the first of ``digests`` that is kept; None: none of them is."""
@@ -62,6 +69,8 @@ class Bases:
 
     def get(self, digest: str, spec_digest: bytes) -> Base | None:
         """Return the version with ``digest``; None: it is not kept, or not any more."""
+        if self._is_doubted(digest):
+            return None
         version = self.versions.get(self.owner, digest, self._whole_of(spec_digest))
         if version is None:
             return None
@@ -72,6 +81,22 @@ class Bases:
     def begin(self, spec_digest: bytes, nbytes: int) -> VersionWriter | None:
         """Begin to keep a model; None: there is no room for it."""
         return self.versions.begin(self.owner, spec_digest, nbytes)
+
+    def doubt(self, base: Base, why: str) -> None:
+        """Build no more on ``base`` with this peer: what was made with it had another digest.
+
+        Nobody knows whose copy is wrong. A version that others use, too, stays for them: else one
+        peer could have the models of all others travel whole, again and again.
+        """
+        version = base.version
+        if self.doubted is None:
+            self.versions.drop(version, why)
+            return
+        logger.warning("%s: not used with this peer any more: %s", version.path, why)
+        self.doubted.add(version.digest)
+
+    def _is_doubted(self, digest: str) -> bool:
+        return self.doubted is not None and digest in self.doubted
 
     def _whole_of(self, spec_digest: bytes) -> bytes:
         if self.whole is None or self.part is None or self.part.digest != spec_digest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from streamlink.cancel import CancelToken
 from streamlink.errors import StreamlinkError
@@ -51,6 +52,7 @@ class Peer:
         self._crew = Crew(f"exchange-{self.name}", most=most, most_each=most)
         self.known = KnownSpecs(session.config.limits.max_tensors)
         """Descriptions that this client has sent or been sent."""
+        self._doubted: set[str] = set()
 
     @property
     def is_here(self) -> bool:
@@ -96,7 +98,8 @@ class Peer:
             sends: the bytes of the model that travel; None: all.
             returns: the bytes of the answer that are expected back; None: all. A client that was
                 lost and came back continues its update so, where the process before it stopped.
-            bases: kept versions of the model, and where this one is kept; None: nowhere.
+            bases: kept versions of the model, this one among them; None: there are none. An update
+                may be a difference from one, and is never kept itself, whatever the client says.
             is_cancellable: whether the server's token ends the exchange at once: what waits in it
                 raises ``Cancelled``. A job passes False, because it ends its requests in order.
 
@@ -107,6 +110,8 @@ class Peer:
         cancel = self._cancel if is_cancellable else None
         if cancel is not None:
             cancel.check()
+        if bases is not None:
+            bases = replace(bases, doubted=self._doubted)
         outgoing = self._outgoing(spec, f"model to {self.name}, {attempt}", attempt, sends, bases)
         if bases is not None:
             bases = bases.for_part(spec, part_of(spec, part))

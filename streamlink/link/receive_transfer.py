@@ -49,7 +49,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
     Every method that waits raises the stream's own error once it has failed: ``Cancelled``, where a
     token of this end has ended it. Only ``extent`` of the model is wanted, where one is given; then
     the digest is that of the extent. ``bases`` has the kept versions that chunks may be differences
-    from, and takes this one where its sender keeps it, too.
+    from. With ``keeps`` this model becomes one of them, if its sender keeps it, too.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         known: KnownSpecs | None = None,
         extent: Extent | None = None,
         bases: Bases | None = None,
+        keeps: bool = False,
         notice: TransferNotice | None = None,
     ) -> None:
         self._spec: ModelSpec | None = None
@@ -87,7 +88,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         self._opened: Open | None = None
         self._is_accepted = False
         self._digest: DigestBuilder | None = None
-        self._bases = bases
+        self._bases, self._keeps = bases, keeps
         self._base: Base | None = None
         self._kept: VersionWriter | None = None
 
@@ -377,7 +378,8 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         """Begin to keep what comes, if both ends keep it, and all of it comes to this process."""
         assert self._opened is not None
         is_whole = self.extent == Extent(0, self._opened.total_bytes)
-        if self._bases is None or not self._opened.is_kept or not is_whole:
+        is_wanted = self._keeps and self._opened.is_kept and is_whole
+        if self._bases is None or not is_wanted:
             return None
         return self._bases.begin(self.spec_digest, self._opened.total_bytes)
 
@@ -459,7 +461,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
             if self._base is not None and self._bases is not None:
                 # Whichever end's copy it is, the next transfer goes without it.
                 causes += ", or a version that it was a difference from was changed on a disk"
-                self._bases.versions.drop(self._base.version, "what was decoded with it is wrong")
+                self._bases.doubt(self._base, "what was decoded with it is wrong")
             raise ChecksumError(
                 f"the model that arrived from {self.peer_name} has digest {self.digest}, the one "
                 f"sent {sent}: {causes}",

@@ -207,7 +207,7 @@ class SendTransfer(Transfer[SendPump]):
                 return None
         except StreamAborted as error:
             if error.code is AbortCode.DIGEST_MISMATCH and self._against_base is not None:
-                self._against_base.drop(str(error))
+                self._against_base.doubt(str(error))
             raise
         return self._done(self._hexdigest(), metrics)
 
@@ -269,6 +269,11 @@ class _AgainstBase:
             # A range without its base is a range as ever; the model need not fail with its cache.
             self.drop(str(error))
             return self._encoder.encode(offset, payload, agreed)
+
+    def doubt(self, why: str) -> None:
+        """Use the base no more with this receiver, whose digest of the model is another one."""
+        if self._base is not None:
+            self._bases.doubt(self._base, why)
 
     def drop(self, why: str) -> None:
         """Keep the base no longer, and send without it from now on."""

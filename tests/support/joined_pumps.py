@@ -15,6 +15,7 @@ from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode
 from streamlink.extent import Extent
+from streamlink.link.bases import Bases
 from streamlink.link.receive_model import receive_model
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_model import send_model
@@ -143,7 +144,8 @@ class Transfer:
     """One model between two ends joined in memory; each end's work has a thread of its own.
 
     ``extent`` of it travels, and that is what the receiver wants, or ``wanted``. ``sender`` is the
-    class of the sending end. All of it goes by ``clock``.
+    class of the sending end. ``bases`` are those of the sender and of the receiver; the sender says
+    that it keeps the model, and the receiver ``keeps`` it, too. All of it goes by ``clock``.
     """
 
     def __init__(
@@ -157,6 +159,8 @@ class Transfer:
         wanted: Extent | None = None,
         is_resumable: bool = False,
         sender: type[SendTransfer] = SendTransfer,
+        bases: tuple[Bases | None, Bases | None] = (None, None),
+        keeps: bool = False,
         clock: Clock = running_time,
     ) -> None:
         self._clock = clock
@@ -170,6 +174,8 @@ class Transfer:
             extent=extent,
             is_resumable=is_resumable,
             lossy=(sender_config or config).stream.lossy_up,
+            bases=bases[0],
+            is_kept=True,
             clock=clock,
         )
         self.incoming = ReceiveTransfer(
@@ -178,6 +184,8 @@ class Transfer:
             peer_name="site-s",
             name="the model",
             extent=wanted or extent,
+            bases=bases[1],
+            keeps=keeps,
             clock=clock,
         )
         self.carrier = JoinedPumps(pump_of(self.outgoing), pump_of(self.incoming))
