@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, SpecMismatch, StreamlinkError
+from streamlink.errors import AbortCode, SpecMismatch, StreamAborted, StreamlinkError
 from streamlink.link.client_request import ClientRequest
 from streamlink.link.probe_wire import (
     BEGIN,
@@ -31,6 +31,7 @@ from streamlink.link.probe_wire import (
     UP,
     WINDOW,
     Discard,
+    SentOnce,
     plain,
     probe_model,
 )
@@ -49,6 +50,7 @@ logger = logging.getLogger("streamlink.probe")
 OnRequest = Callable[[Session, Request], None]
 OnSession = Callable[[Session], None]
 
+_BEGIN_SECONDS = 10.0  # for a session to ask for a probe: meanwhile it is in the way of others
 _RECHECK_SECONDS = 0.25  # how soon a probe ends after a round has begun
 _LAST_SECONDS = 5.0  # for the session of a probe to end
 _MOST_WRONG_TOKENS = 5
@@ -221,12 +223,16 @@ class ProbeDesk:
             return probe
 
     def _watch(self, probe: _Probe) -> None:
-        """End a probe that lasts too long, or is in the way of a round."""
-        session, until = probe.session, self._clock() + MAX_PROBE_SECONDS
+        """End a probe that does not begin, lasts too long, or is in the way of a round."""
+        session, began = probe.session, self._clock()
         try:
             while not session.closed.wait(_RECHECK_SECONDS):
-                reason = self.interruption() if probe.has_begun else ""
-                if self._clock() >= until:
+                reason, seconds = "", self._clock() - began
+                if probe.has_begun:
+                    reason = self.interruption()
+                elif seconds >= _BEGIN_SECONDS:
+                    reason = f"a probe asks for {BEGIN} within {_BEGIN_SECONDS:g} s"
+                if seconds >= MAX_PROBE_SECONDS:
                     reason = f"a probe ends after {MAX_PROBE_SECONDS:g} s"
                 if reason:
                     session.abort(AbortCode.REFUSED, reason)
@@ -248,7 +254,7 @@ class _Probe:
         self.session = session
         self.has_begun = False
         self._desk = desk
-        self._left = MAX_PROBE_BYTES
+        self._left, self._lock = MAX_PROBE_BYTES, threading.Lock()
         self._known = KnownSpecs()
 
     def take(self, request: Request) -> None:
@@ -300,20 +306,30 @@ class _Probe:
         """
         text = request.metadata.get(BYTES, "")
         nbytes = int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0
-        if not 1 <= nbytes <= self._left:
-            raise ValueError(
-                f"a probe of {text[:40]!r} bytes is refused: {self._left} of {MAX_PROBE_BYTES} "
-                f"bytes are left to this probe; ask for 1 to that many, such as {1 << 16}"
-            )
-        self._left -= nbytes
+        with self._lock:
+            if not 1 <= nbytes <= self._left:
+                raise ValueError(
+                    f"a probe of {text[:40]!r} bytes is refused: {self._left} of {MAX_PROBE_BYTES} "
+                    f"bytes are left to this probe; ask for 1 to that many, such as {1 << 16}"
+                )
+            self._left -= nbytes
         return nbytes
+
+    def _again(self, nbytes: int) -> None:
+        """Take off what is left what a model sends again."""
+        with self._lock:
+            is_allowed = nbytes <= self._left
+            self._left = max(0, self._left - nbytes)
+        if not is_allowed:
+            reason = f"a probe moves at most {MAX_PROBE_BYTES} bytes, with those sent again"
+            raise StreamAborted(AbortCode.REFUSED, reason, by_peer=False)
 
     def _answer(self, request: Request, nbytes: int) -> None:
         desk = self._desk
         asked = ClientRequest(desk.hub, self.session, request, self._known, None, desk.cancel)
         try:
             if request.topic == DOWN:
-                model = probe_model(nbytes)
+                model = SentOnce(probe_model(nbytes), self._again)
                 send_model(asked.send(model.spec), model)
             else:
                 receive_model(asked.receive(), lambda model: _discard(model.spec, nbytes))

@@ -203,6 +203,21 @@ def test_a_probe_ends_after_a_minute() -> None:
             assert 60 <= clock() - began <= 62
 
 
+def test_a_session_that_never_begins_its_probe_keeps_others_out_for_seconds_only() -> None:
+    address = "memory://probe"
+    with VirtualClock().running() as clock, Server(address, SMALL, clock=clock):
+        dialer = dial(address, SMALL, clock=clock, name="squatter", is_probe=True)
+        try:
+            began, session = clock(), dialer.connect(lambda session, request: None)
+            assert session.closed.wait(WAIT)
+            assert 10 <= clock() - began <= 11
+            assert "asks for probe.begin within 10 s" in str(session.error)
+        finally:
+            dialer.close()
+        with ProbeLine(address, SMALL, clock=clock) as line:
+            assert line.echo() >= 0
+
+
 @pytest.fixture
 def session(server: Server) -> Iterator[tuple[Dialer, Session]]:
     """A probing session below ``ProbeLine``, which keeps to the rules."""
