@@ -35,7 +35,7 @@ from benchmarks.links.lines import parse_line
 from benchmarks.links.measuring import measure
 from benchmarks.links.numbers import Counts, current, numbers_of, show_numbers
 from benchmarks.links.peers import found
-from benchmarks.links.plans import RAW, Plan, What, crossed, large_plan, plan_of, small_plan
+from benchmarks.links.plans import RAW, SHAPES, Plan, What, crossed, large_plan, plan_of, small_plan
 from benchmarks.links.programs import run_program
 from benchmarks.links.reports import NO_RUN, Files, text_of, write
 from benchmarks.links.series import left_to_do, run_plan, seconds_left, tell
@@ -178,12 +178,12 @@ def _chosen(
     try:
         asked = [parse_line(each) for each in lines or ()]
         nbytes = [parse_size(each) for each in sizes or ()]
+        if lines and sizes:
+            loads = [(each.name, size / (1 << 20)) for each in asked for size in nbytes]
+            own = [name for name in named if only or name in _compared()]
+            return replace(whole, cases=tuple(crossed(own, loads, SHAPES)))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    if lines and sizes:
-        loads = [(each.name, size / (1 << 20)) for each in asked for size in nbytes]
-        own = [name for name in named if only or name in _compared()]
-        return replace(whole, cases=tuple(crossed(own, loads, (64, 1))))
     cases = [case for case in whole.cases if (not lines or case.line in asked)
              and (not sizes or case.payload.size_bytes in nbytes)]  # fmt: skip
     return replace(whole, cases=tuple(cases))

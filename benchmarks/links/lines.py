@@ -57,9 +57,11 @@ class Way:
 
     def __post_init__(self) -> None:
         if (self.rate is not None and self.rate <= 0) or not 0 <= self.loss < 1:
-            raise ValueError(f"nothing would ever pass: {self!r}")
+            raise ValueError(
+                f"nothing would ever pass at {self.rate} bit/s with a loss of {self.loss:.0%}"
+            )
         if min(self.delay, self.jitter) < 0:
-            raise ValueError(f"delay and jitter must not be negative: {self!r}")
+            raise ValueError(f"delay and jitter must not be negative: {self.delay}, {self.jitter}")
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> Way:
@@ -81,6 +83,13 @@ class Line:
     """The kernel limits it, with tbf."""
     mtu: int = 1500
     """The largest IP packet of an emulated line (bytes)."""
+
+    def __post_init__(self) -> None:
+        have_rates = all(way.rate is not None for way in self.ways)
+        if self.is_shaped and not (have_rates and all(_has_rate_only(way) for way in self.ways)):
+            raise ValueError("tbf gives a rate in each direction and no more")
+        if self.kind == "emulated" and not have_rates:
+            raise ValueError("one that has losses needs a rate in each direction, for its queue")
 
     @property
     def ways(self) -> tuple[Way, Way]:
@@ -152,7 +161,7 @@ def parse_line(text: str) -> Line:
     rate, and not a process.
 
     Raises:
-        ValueError: a word is none of these.
+        ValueError: a word is none of these, or no line can be what they make together.
     """
     if text == LOOPBACK.name:
         return LOOPBACK
@@ -164,8 +173,15 @@ def parse_line(text: str) -> Line:
         found[name] = value
     is_shaped = found.pop("tbf", False)
     both = {name: value for name, value in found.items() if "-" not in name}
-    up, down = (Way(**both | _of_way(name, found)) for name in ("up", "down"))
-    return Line(text, up, down, is_shaped=is_shaped)
+    try:
+        up, down = (Way(**both | _of_way(name, found)) for name in ("up", "down"))
+        return Line(text, up, down, is_shaped=is_shaped)
+    except ValueError as error:
+        raise ValueError(f"the line {text!r}: {error}; an example: {EXAMPLE}") from None
+
+
+def _has_rate_only(way: Way) -> bool:
+    return way == Way(rate=way.rate)
 
 
 def _of_way(way: str, found: dict[str, Any]) -> dict[str, Any]:

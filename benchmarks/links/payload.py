@@ -39,10 +39,16 @@ class Payload:
 
     def __post_init__(self) -> None:
         if self.arrays < 1 or self.size_bytes < self.item_bytes * self.arrays:
-            raise ValueError(f"a model needs an array, and each array an element: {self!r}")
+            raise ValueError(
+                f"a model needs an array, and each array an element, which {self.size_bytes} bytes "
+                f"in {self.arrays} arrays have not; an example: 256MiB"
+            )
         if self.size_bytes % (self.item_bytes * self.arrays):
             kind = "bfloat16" if self.item_bytes == 2 else "float32"
-            raise ValueError(f"{self.arrays} {kind} arrays of equal length do not fill {self!r}")
+            raise ValueError(
+                f"{self.size_bytes} bytes are not {self.arrays} {kind} arrays of equal length; an "
+                "example: 256MiB"
+            )
 
     @property
     def item_bytes(self) -> int:

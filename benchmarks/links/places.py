@@ -144,11 +144,6 @@ class RelayedPlace(BarePlace):
 class EmulatedPlace(roads.EmulatedRoad):
     """Two namespaces and the packets between them."""
 
-    def __init__(self, line: Line) -> None:
-        if any(way.rate is None for way in line.ways):
-            raise ValueError(f"the line {line} has losses: it needs a rate in each direction")
-        super().__init__(line)
-
     def reach(  # type: ignore[override]
         self, number: int, *, has_data_port: bool = False
     ) -> tuple[str, int]:

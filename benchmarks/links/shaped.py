@@ -55,9 +55,6 @@ class ShapedPlace(Closing):
     host = FAR
 
     def __init__(self, line: Line) -> None:
-        if any(way.rate is None or way.delay or way.jitter or way.loss or way.stalls
-               for way in line.ways):  # fmt: skip
-            raise ValueError(f"the line {line}: tbf gives a rate in each direction and no more")
         self._line = line
         self._near = self._far = -1
 

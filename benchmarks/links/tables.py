@@ -108,10 +108,15 @@ def rows_of(runs: Iterable[Run]) -> list[Row]:
         found.setdefault(run.case, []).append(run)
     raws = {(case.line, case.payload): tuple(each) for case, each in found.items()
             if case.peer == RAW}  # fmt: skip
-    lines = list(dict.fromkeys((case.line, case.payload) for case in found))
+    lines = list(dict.fromkeys(case.line for case in found))
+    models = list(dict.fromkeys(case.payload for case in found))
     rows = [Row(case, tuple(each), raws.get((case.line, case.payload), ()))
             for case, each in found.items()]  # fmt: skip
-    return sorted(rows, key=lambda row: lines.index((row.case.line, row.case.payload)))
+
+    def place(row: Row) -> tuple[int, int]:
+        return lines.index(row.case.line), models.index(row.case.payload)
+
+    return sorted(rows, key=place)
 
 
 def failed(rows: Iterable[Row]) -> list[str]:

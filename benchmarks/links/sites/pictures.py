@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 from benchmarks.links.pictures import file_name
 from benchmarks.links.sites.cases import CLIENTS, SERVER, Look, SiteRun, Used
@@ -56,7 +57,7 @@ def use_pictures(rows: Sequence[SiteRow], folder: Path) -> list[Picture]:
 
 
 def _round(row: SiteRow, number: int) -> float:
-    return max(run.round_seconds[number] for run in row.good)
+    return median(run.round_seconds[number] for run in row.good)
 
 
 def _memory(run: SiteRun) -> Lines:

@@ -6,7 +6,6 @@ import pytest
 
 from benchmarks.links.accuracy import measure_line
 from benchmarks.links.lines import parse_line
-from benchmarks.links.places import opened
 from benchmarks.longline.namespace import why_not
 
 needs_root = pytest.mark.skipif(bool(why_not()), reason=why_not())
@@ -21,10 +20,3 @@ def test_a_line_with_losses_has_its_rate_in_each_direction_and_its_delay() -> No
     # Bounds from above only: a machine that is busy with something else carries less.
     assert 0 < found.rate <= 1.1 * 8e6
     assert 0 < found.down_rate <= 1.1 * 24e6
-
-
-def test_a_line_with_losses_needs_a_rate() -> None:
-    reason = why_not()
-    kind, text = (OSError, "has losses") if reason else (ValueError, "a rate in each direction")
-    with pytest.raises(kind, match=text):
-        opened(parse_line("up=1Mbit,loss=1%"))

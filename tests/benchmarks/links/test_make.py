@@ -25,7 +25,8 @@ sys.exit(int(os.environ.get("STATUS_" + words[0] + "_large" * ("--large" in word
 
 COMMANDS = {
     "bench-links": [["sites"], ["probe"], ["bwlimit"], ["traverse"], ["finetune"],
-                    ["links", "--large"], ["links"], ["numbers"]],
+                    ["links", "--large", "--runs", "1"], ["links"], ["links", "--large"],
+                    ["numbers"]],
     "bench-peers": [["shipped"], ["peers"], ["numbers"]],
 }  # fmt: skip
 

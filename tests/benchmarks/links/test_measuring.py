@@ -63,7 +63,9 @@ def test_a_peer_that_cannot_be_had_is_reported_and_the_rest_go_on(tmp_path: Path
         pytest.param(("--small", "--deadline", "0"), "a later --deadline", marks=ASKS_GIT),
         (("--peer", "carrier pigeon"), "plain grpcio"),
         (("--line", "fast"), "100Mbit,50ms"),
+        (("--line", "up=1Mbit,loss=1%"), "a rate in each direction"),
         (("--size", "many"), "many"),
+        (("--line", "loopback", "--size", "10MB"), "an example: 256MiB"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_the_reason(

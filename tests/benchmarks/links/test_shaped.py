@@ -33,9 +33,3 @@ def test_what_left_each_end_is_counted_and_nothing_stays_behind() -> None:
         assert (passed.up, passed.down) == (0, 0)
         assert place.finish()["dropped"] == {"up": 0, "down": 0}
     assert len(os.listdir("/proc/self/fd")) == before
-
-
-@pytest.mark.parametrize("text", ["tbf", "1Mbit,5ms,tbf", "1Mbit,jitter=1ms,tbf", "up=1Mbit,tbf"])
-def test_what_tbf_cannot_give_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="a rate in each direction and no more"):
-        ShapedPlace(parse_line(text))

@@ -73,3 +73,10 @@ def test_a_line_whose_directions_differ_shows_both_rates() -> None:
     found = dict(zip(FOUND_COLUMNS, found_row(line, Accuracy(0.031, 0, 19e6, 1)), strict=True))
     assert found["asked Mbit/s"] == "20 up, 100 down"
     assert (found["found Mbit/s, up"], found["down"]) == ("19", "not measured")
+
+
+def test_rows_of_a_line_are_neighbours_whatever_was_run_first() -> None:
+    """Else a page would draw the pictures of that line twice, and keep the last of them."""
+    runs = [run_of(case_of(line=line, mib=mib))
+            for line, mib in (("loopback", 4), ("10Mbit", 8), ("loopback", 16))]  # fmt: skip
+    assert [row.case.line.name for row in rows_of(runs)] == ["loopback", "loopback", "10Mbit"]
