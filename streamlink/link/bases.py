@@ -85,7 +85,7 @@ class Bases:
     def doubt(self, base: Base, why: str) -> None:
         """Build no more on ``base`` with this peer: what was made with it had another digest.
 
-        Nobody knows whose copy is wrong. A version that others use, too, stays for them: else one
+        A version that others use, too, stays for them unless it turns out to have changed: else one
         peer could have the models of all others travel whole, again and again.
         """
         version = base.version
@@ -94,6 +94,7 @@ class Bases:
             return
         logger.warning("%s: not used with this peer any more: %s", version.path, why)
         self.doubted.add(version.digest)
+        self.versions.prove_again(version)
 
     def _is_doubted(self, digest: str) -> bool:
         return self.doubted is not None and digest in self.doubted

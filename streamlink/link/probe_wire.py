@@ -7,7 +7,6 @@ measured is what a model will meet.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy.typing as npt
 
 from streamlink.config import LinkConfig
 from streamlink.model.computed import GeneratedModel
-from streamlink.model.interfaces import ModelSource, Payload, Progress
+from streamlink.model.interfaces import Progress
 from streamlink.model.spec import ModelSpec, TensorSpec
 
 __all__ = [
@@ -32,7 +31,6 @@ __all__ = [
     "UP",
     "WINDOW",
     "Discard",
-    "SentOnce",
     "plain",
     "probe_model",
 ]
@@ -48,9 +46,7 @@ CHUNK, WINDOW, LANES = "chunk_bytes", "window_bytes", "max_lanes"
 """Facts of the reply to ``BEGIN``: settings of the server."""
 
 MAX_PROBE_BYTES = 256 << 20
-"""The most that one probe moves, both directions together (bytes of models, also those that a
-server sends again).
-"""
+"""The most that one probe moves, both directions together (bytes of models)."""
 
 MAX_PROBE_SECONDS = 60.0
 """The longest that a probe lasts (seconds)."""
@@ -82,35 +78,6 @@ def _fill(tensor: TensorSpec, start: int, out: npt.NDArray[Any]) -> None:
         piece = noise[first : first + len(out) - at]
         out[at : at + len(piece)] = piece
         at += len(piece)
-
-
-class SentOnce:
-    """A source that tells what is read of it again.
-
-    A receiver may lose its connection, and ask for what it has not got; one that asks from the
-    first byte, again and again, would have a probe move any number of bytes.
-
-    Args:
-        model: the bytes.
-        on_again: called with the number of bytes; what it raises ends the transfer. Only one thread
-            at a time reads.
-    """
-
-    def __init__(self, model: ModelSource, on_again: Callable[[int], None]) -> None:
-        self.spec = model.spec
-        self._model, self._on_again = model, on_again
-        self._end = 0
-
-    def read(self, offset: int, length: int) -> Payload:
-        """Return the bytes of ``[offset, offset + length)``."""
-        if offset < self._end:
-            self._on_again(min(self._end - offset, length))
-        self._end = max(self._end, offset + length)
-        return self._model.read(offset, length)
-
-    def close(self) -> None:
-        """Close the model."""
-        self._model.close()
 
 
 class Discard:

@@ -17,6 +17,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -61,10 +62,13 @@ class KeptVersion:
         self.owner, self.digest = str(facts["owner"]), str(facts["digest"])
         self.spec_digest = bytes.fromhex(facts["spec"])
         self.nbytes = int(facts["nbytes"])
+        self.hash = str(facts["hash"])
         self._identity = FileIdentity.of(fd)
         # Last: if anything above raises, the file is still its opener's. By reference counting:
         # streams share it, and the last one to end closes it.
         self._closing = weakref.finalize(self, os.close, fd)
+        self.is_proven_again = False
+        """Whether it was hashed again after it had seemed wrong, or will be."""
 
     @property
     def key(self) -> tuple[str, str, bytes]:
@@ -186,6 +190,26 @@ class Versions:
         with self._lock:
             self._forget(version)
 
+    def prove_again(self, version: KeptVersion) -> None:
+        """Hash ``version`` once more, in a thread of its own, and drop it if it has changed.
+
+        Only once for each version: whoever asks for it may be lying.
+        """
+        with self._lock:
+            if version.is_proven_again:
+                return
+            version.is_proven_again = True
+        work = threading.Thread(target=self._prove, args=(version,), name="prove", daemon=True)
+        with suppress(RuntimeError):  # no thread: it stays for those that have not failed with it
+            work.start()
+
+    def _prove(self, version: KeptVersion) -> None:
+        try:
+            if _hash_of(version) != version.hash:
+                self.drop(version, "its bytes have changed since they were written")
+        except StoreError as error:
+            self.drop(version, str(error))
+
     def close(self) -> None:
         """Let another process use the directory; the versions stay there."""
         with self._lock:
@@ -247,7 +271,7 @@ class Versions:
             facts = decode_checked_json(read_bytes(fd, _HEAD_BYTES, 0, path), path)
             version = KeptVersion(path, fd, facts)
             fd = -1  # its own now
-            if _hash_of(version) != facts["hash"]:
+            if _hash_of(version) != version.hash:
                 raise CorruptStore("its bytes have changed since they were written", path=str(path))
             version.require_unchanged()
         except (OSError, KeyError, ValueError) as error:

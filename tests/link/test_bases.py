@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from streamlink.clock import running_time
 from streamlink.errors import AbortCode, ChecksumError, StreamAborted
 from streamlink.link.bases import Bases
+from streamlink.link.receive_model import receive_model
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.send_model import send_model
+from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.server import Server
 from streamlink.model.digest import digest_of
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.spec import ModelSpec
+from streamlink.protocol.frames import Attempt, Request
 from streamlink.stores.memory import MemoryStore
 from streamlink.stores.versions import Versions
+from streamlink.transport.connect import dial
+from streamlink.transport.session import Session
 from tests.support.joined_pumps import Transfer, failure
 from tests.support.models import content, float_spec, pattern_model
-from tests.support.peers import config
+from tests.support.peers import WAIT, config, exchange_models, until
 
 SPEC = float_spec(15_000, 10)
 MODEL = pattern_model(SPEC)
@@ -79,6 +93,76 @@ def test_a_base_that_gave_another_digest_is_used_no_more_with_that_peer(
         assert mine.digests(SPEC.digest) == ()
         assert mine.get(DIGEST, SPEC.digest) is None
         assert of_all.digests(SPEC.digest) == ((DIGEST,) if is_shared else ())
+
+
+@pytest.mark.parametrize("has_changed", [True, False])
+def test_a_shared_base_is_hashed_again_when_it_seems_wrong(
+    ends: tuple[Bases, Bases], has_changed: bool
+) -> None:
+    of_all, _ = ends
+    keep(of_all)
+    mine = replace(of_all, doubted=set())
+    base = mine.get(DIGEST, SPEC.digest)
+    assert base is not None
+    if has_changed:
+        change(base.version.path)
+    mine.doubt(base, "the test says so")
+    until(lambda: not any(each.name == "prove" for each in threading.enumerate()))
+    assert of_all.digests(SPEC.digest) == (() if has_changed else (DIGEST,))
+
+
+def test_a_server_keeps_no_update_whatever_its_client_says(ends: tuple[Bases, Bases]) -> None:
+    keep(ends[0])
+    with Server(config=DELTA) as server, closing(_Liar(server.address)):
+        (peer,) = server.wait_for_peers(1, WAIT)
+        exchange = peer.request("train", SPEC, attempt=Attempt("job", 1, 1), bases=ends[0])
+        other = pattern_model(SPEC, seed=1)
+        sent, received = exchange_models(exchange, other, MemoryStore())
+        assert sent.digest == digest_of(other)
+        assert received.digest == digest_of(pattern_model(SPEC, seed=2))
+    assert ends[0].digests(SPEC.digest) == (DIGEST,)
+
+
+class _Liar:
+    """A client that announces its update as one that both ends keep."""
+
+    def __init__(self, address: str) -> None:
+        self._dialer = dial(address, DELTA, clock=running_time, name="site-1")
+        self._dialer.connect(
+            lambda *asked: threading.Thread(target=self._answer, args=asked, daemon=True).start()
+        )
+
+    def _answer(self, session: Session, request: Request) -> None:
+        model = ReceiveTransfer(
+            DELTA, clock=running_time, stream_id=request.sends, peer_name="server", name="model"
+        )
+        model.hand_to(partial(self._dialer.open_transfer, session))
+        receive_model(model, lambda model: MemoryStore().begin(model.spec))
+        update = SendTransfer(
+            DELTA,
+            SPEC,
+            clock=running_time,
+            stream_id=request.returns,
+            peer_name="server",
+            name="update",
+            attempt=request.attempt,
+            is_kept=True,
+        )
+        update.hand_to(partial(self._dialer.open_transfer, session))
+        send_model(update, pattern_model(SPEC, seed=2))
+        session.reply(request)
+
+    def close(self) -> None:
+        self._dialer.close()
+
+
+def change(path: Path) -> None:
+    """Change bytes of a version, and put its time back: so only a hash can tell."""
+    before = path.stat()
+    with path.open("r+b") as file:
+        file.seek(5000)
+        file.write(bytes(64))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def _wrong(spec: ModelSpec) -> ModelSource:

@@ -53,6 +53,17 @@ def keeping(folder: Path, **stream: Any) -> LinkConfig:
     return config(stream={"encodings": ("delta",), "kept": folder, **stream})
 
 
+def overwrite(path: Path, nbytes: int = 4000) -> None:
+    """Change bytes of a version, and put its time back."""
+    before = path.stat()
+    data = bytearray(path.read_bytes())
+    for at in range(4096 + 64, 4096 + 64 + nbytes):
+        data[at] ^= 1
+    with path.open("r+b") as file:
+        file.write(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 TURNS = [["site-0", "site-1"], ["site-0"], ["site-0"], ["site-1"]]
 
 
@@ -205,12 +216,7 @@ def test_a_version_that_is_changed_under_a_job_never_gives_a_wrong_model(
         if number != 1:
             return
         for path in kept.versions(end):
-            before = path.stat()
-            data = bytearray(path.read_bytes())
-            data[4096 + 64 : 4096 + 4064] = bytes(4000)
-            with path.open("r+b") as file:
-                file.write(data)
-            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+            overwrite(path)
 
     kept.on_round = change
     model = None
@@ -220,6 +226,38 @@ def test_a_version_that_is_changed_under_a_job_never_gives_a_wrong_model(
         np.testing.assert_array_equal(model["w"], after(3))
     else:
         assert "a version that it was a difference from was changed" in caplog.text
+
+
+def test_a_client_with_a_wrong_version_costs_the_others_nothing(tmp_path: Path) -> None:
+    """Its update is a difference from that; the server has the same version for all clients."""
+    kept = Kept(tmp_path, num_rounds=4)
+    numbers = iter(range(2))
+
+    def executor() -> WholeExecutor:
+        number = next(numbers)
+
+        def work(model: dict[str, Any], task: Task) -> TaskResult:
+            if (number, task.round) == (1, 1):
+                for path in kept.versions("clients"):
+                    if "site-1" in str(path):
+                        overwrite(path, 1)  # a difference from it is as small as before
+            return step(model, task)
+
+        return WholeExecutor(work)
+
+    kept.executor = executor
+    np.testing.assert_array_equal(kept.run()["w"], after(4))
+    assert [sorted(report.weights) for report in kept.reports] == [
+        ["site-0", "site-1"],
+        ["site-0"],
+        ["site-0", "site-1"],
+        ["site-0", "site-1"],
+    ]
+    # The second attempt of round 1, too.
+    assert max(kept.shares(1, "sent", "site-0") + kept.shares(2, "sent", "site-0")) < SMALL_SHARE
+    assert len(kept.shares(1, "sent", "site-0")) == 2
+    assert min(kept.shares(2, "sent", "site-1")) > WHOLE_SHARE
+    assert max(kept.shares(3, "sent")) < SMALL_SHARE
 
 
 @pytest.mark.parametrize(
