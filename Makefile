@@ -114,7 +114,7 @@ bench-full: $(VENV)/.lean ## the 128 GB job: 64 keys of 2 GB, two clients, three
 	$(BIN)/python examples/hello_numpy_large/run.py $(FULL)
 
 bench-links: $(VENV)/.links ## lines, large models, two sites, the numbers to reach, and the page; SMALL=1: minutes
-	@$(call MEASURE,sites probe bwlimit traverse finetune 'links --large --runs 1' links 'links --large' numbers)
+	@$(call MEASURE,sites probe bwlimit traverse finetune 'links --large' links numbers)
 
 bench-peers: $(VENV)/.bench ## the same models by gRPC, Flight, rsync, FLARE, Flower and APPFL; SMALL=1: minutes
 	@$(call MEASURE,shipped peers numbers)

@@ -112,6 +112,8 @@ def main(
     chosen = _chosen(whole, peer, line, size)
     chosen = replace(chosen, runs=runs or chosen.runs).until(seconds)
     here, known = Checkout(since, MEASURED), read(files.raw)
+    if large and not small:
+        chosen = _leaving_time(chosen, known, here)
     if plan:
         to_do = left_to_do(chosen, known, here)
         for case in dict.fromkeys(to_do):
@@ -155,6 +157,13 @@ def _report(files: Files, shown: list[Run], counts: Counts | None) -> None:
 def _judge(goals: Iterable[Goal]) -> None:
     if any(goal.is_met is False for goal in goals):
         raise typer.Exit(1)
+
+
+def _leaving_time(chosen: Plan, known: list[Run], here: Checkout) -> Plan:
+    """Return the plan of large models, repeated only where one turn of the others has time, too."""
+    others = replace(plan_of(What.links, _compared()), runs=1)
+    seconds = seconds_left(left_to_do(others, known, here), known)
+    return replace(chosen, most_seconds=chosen.most_seconds - seconds)
 
 
 def _compared() -> list[str]:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, SpecMismatch, StreamAborted, StreamlinkError
+from streamlink.errors import AbortCode, SpecMismatch, StreamlinkError
 from streamlink.link.client_request import ClientRequest
 from streamlink.link.probe_wire import (
     BEGIN,
@@ -27,17 +27,18 @@ from streamlink.link.probe_wire import (
     LANES,
     MAX_PROBE_BYTES,
     MAX_PROBE_SECONDS,
+    MAX_RESENT_BYTES,
     TOKEN,
     UP,
     WINDOW,
     Discard,
-    SentOnce,
     plain,
     probe_model,
 )
 from streamlink.link.receive_model import receive_model
 from streamlink.link.receive_transfer import KnownSpecs
 from streamlink.link.send_model import send_model
+from streamlink.link.send_transfer import SendTransfer
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import Request
 from streamlink.transport.hub import Hub
@@ -70,6 +71,7 @@ class ProbeDesk:
         on_session: gets all other sessions.
         token: what a probe has to know; empty: nothing.
         cancel: ends what a probe moves.
+        most_resent: how much is sent again to one probe before it ends (bytes).
     """
 
     hub: Hub
@@ -84,7 +86,9 @@ class ProbeDesk:
         on_session: OnSession = _ignore,
         token: str = "",
         cancel: CancelToken | None = None,
+        most_resent: int = MAX_RESENT_BYTES,
     ) -> None:
+        self._most_resent = most_resent
         self._rule, self._clock = config.limits.probes, clock
         self._pass_request, self._pass_session = on_request, on_session
         self._token, self._wrong = token, 0
@@ -227,17 +231,27 @@ class ProbeDesk:
         session, began = probe.session, self._clock()
         try:
             while not session.closed.wait(_RECHECK_SECONDS):
-                reason, seconds = "", self._clock() - began
-                if probe.has_begun:
-                    reason = self.interruption()
-                elif seconds >= _BEGIN_SECONDS:
-                    reason = f"a probe asks for {BEGIN} within {_BEGIN_SECONDS:g} s"
-                if seconds >= MAX_PROBE_SECONDS:
-                    reason = f"a probe ends after {MAX_PROBE_SECONDS:g} s"
-                if reason:
+                seconds = self._clock() - began
+                if reason := self._too_long(seconds) or self._fault(probe, seconds):
                     session.abort(AbortCode.REFUSED, reason)
         finally:
             self._end(probe)
+
+    def _too_long(self, seconds: float) -> str:
+        return f"a probe ends after {MAX_PROBE_SECONDS:g} s" if seconds >= MAX_PROBE_SECONDS else ""
+
+    def _fault(self, probe: _Probe, seconds: float) -> str:
+        """Return why a probe must end, that long after its session began; empty: it need not."""
+        if not probe.has_begun:
+            # Who is disconnected may come back; another probe that comes meanwhile takes its place.
+            is_late = seconds >= _BEGIN_SECONDS and not probe.session.is_disconnected
+            if is_late and probe.expire():
+                return f"a probe asks for {BEGIN} within {_BEGIN_SECONDS:g} s"
+            return ""
+        # Only the peer decides how often it asks for the same bytes again.
+        if probe.resent_bytes > self._most_resent:
+            return f"a probe is sent at most {self._most_resent} bytes again"
+        return self.interruption()
 
     def _end(self, probe: _Probe) -> None:
         with self._changed:
@@ -254,7 +268,11 @@ class _Probe:
         self.session = session
         self.has_begun = False
         self._desk = desk
-        self._left, self._lock = MAX_PROBE_BYTES, threading.Lock()
+        self._left = MAX_PROBE_BYTES
+        self._lock = threading.Lock()  # of what follows
+        self._is_expired = False
+        self._leaving: list[SendTransfer] = []
+        self._resent = 0  # by those that have left
         self._known = KnownSpecs()
 
     def take(self, request: Request) -> None:
@@ -280,9 +298,28 @@ class _Probe:
             if self._desk.token_fault(token):
                 self._desk.note_wrong_token()
             return
-        self.has_begun = True
+        if not self._start():
+            self.session.reply(request, error=f"a probe asks for {BEGIN} sooner")
+            return
         logger.info("%s probes the line", self.session.peer_name)
         self.session.reply(request, metadata=_facts(self.session.config))
+
+    def _start(self) -> bool:
+        with self._lock:
+            self.has_begun = not self._is_expired
+            return self.has_begun
+
+    def expire(self) -> bool:
+        """Let it begin no more; False: it has begun."""
+        with self._lock:
+            self._is_expired = not self.has_begun
+            return self._is_expired
+
+    @property
+    def resent_bytes(self) -> int:
+        """What was sent again of all its models (bytes)."""
+        with self._lock:
+            return self._resent + sum(each.stats.resent_bytes for each in self._leaving)
 
     def _move(self, request: Request) -> None:
         try:
@@ -306,31 +343,22 @@ class _Probe:
         """
         text = request.metadata.get(BYTES, "")
         nbytes = int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0
-        with self._lock:
-            if not 1 <= nbytes <= self._left:
-                raise ValueError(
-                    f"a probe of {text[:40]!r} bytes is refused: {self._left} of {MAX_PROBE_BYTES} "
-                    f"bytes are left to this probe; ask for 1 to that many, such as {1 << 16}"
-                )
-            self._left -= nbytes
+        if not 1 <= nbytes <= self._left:
+            raise ValueError(
+                f"a probe of {text[:40]!r} bytes is refused: {self._left} of {MAX_PROBE_BYTES} "
+                f"bytes are left to this probe; ask for 1 to that many, such as {1 << 16}"
+            )
+        self._left -= nbytes
         return nbytes
-
-    def _again(self, nbytes: int) -> None:
-        """Take off what is left what a model sends again."""
-        with self._lock:
-            is_allowed = nbytes <= self._left
-            self._left = max(0, self._left - nbytes)
-        if not is_allowed:
-            reason = f"a probe moves at most {MAX_PROBE_BYTES} bytes, with those sent again"
-            raise StreamAborted(AbortCode.REFUSED, reason, by_peer=False)
 
     def _answer(self, request: Request, nbytes: int) -> None:
         desk = self._desk
         asked = ClientRequest(desk.hub, self.session, request, self._known, None, desk.cancel)
         try:
             if request.topic == DOWN:
-                model = SentOnce(probe_model(nbytes), self._again)
-                send_model(asked.send(model.spec), model)
+                model = probe_model(nbytes)
+                with self._counted(asked.send(model.spec)) as outgoing:
+                    send_model(outgoing, model)
             else:
                 receive_model(asked.receive(), lambda model: _discard(model.spec, nbytes))
         except StreamlinkError as error:
@@ -338,6 +366,17 @@ class _Probe:
             asked.fail(error)
         finally:
             asked.close()
+
+    @contextmanager
+    def _counted(self, outgoing: SendTransfer) -> Iterator[SendTransfer]:
+        with self._lock:
+            self._leaving.append(outgoing)
+        try:
+            yield outgoing
+        finally:
+            with self._lock:
+                self._leaving.remove(outgoing)
+                self._resent += outgoing.stats.resent_bytes
 
 
 def _discard(spec: ModelSpec, nbytes: int) -> Discard:

@@ -27,6 +27,7 @@ __all__ = [
     "LANES",
     "MAX_PROBE_BYTES",
     "MAX_PROBE_SECONDS",
+    "MAX_RESENT_BYTES",
     "TOKEN",
     "UP",
     "WINDOW",
@@ -47,6 +48,9 @@ CHUNK, WINDOW, LANES = "chunk_bytes", "window_bytes", "max_lanes"
 
 MAX_PROBE_BYTES = 256 << 20
 """The most that one probe moves, both directions together (bytes of models)."""
+
+MAX_RESENT_BYTES = 128 << 20
+"""The most that a server sends one probe again, after lost connections and damage (bytes)."""
 
 MAX_PROBE_SECONDS = 60.0
 """The longest that a probe lasts (seconds)."""

@@ -25,8 +25,7 @@ sys.exit(int(os.environ.get("STATUS_" + words[0] + "_large" * ("--large" in word
 
 COMMANDS = {
     "bench-links": [["sites"], ["probe"], ["bwlimit"], ["traverse"], ["finetune"],
-                    ["links", "--large", "--runs", "1"], ["links"], ["links", "--large"],
-                    ["numbers"]],
+                    ["links", "--large"], ["links"], ["numbers"]],
     "bench-peers": [["shipped"], ["peers"], ["numbers"]],
 }  # fmt: skip
 

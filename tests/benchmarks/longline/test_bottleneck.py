@@ -175,7 +175,7 @@ def test_a_line_stands_still_for_so_large_a_share_of_the_time() -> None:
 
 def test_a_direction_without_a_rate_is_refused() -> None:
     with pytest.raises(ValueError, match="needs a rate in each direction"):
-        Bottleneck(parse_line("5ms,loss=1%"))
+        Bottleneck(AnyLine("no rate", Way(delay=0.005), Way(delay=0.005)))
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 
 import pytest
 
+from streamlink.clock import running_time
 from streamlink.config import LinkConfig
-from streamlink.errors import StreamlinkError
+from streamlink.errors import StreamAborted, StreamlinkError
+from streamlink.link.probe_desk import ProbeDesk
 from streamlink.link.probe_line import ProbeLine, Way
 from streamlink.link.server import Server
 from streamlink.probing import measure
+from streamlink.transport.connect import hub_at
 from tests.support.peers import until
-from tests.support.relay import Relay
+from tests.support.relay import Link, Relay
 
 RATE = 500_000
 NBYTES = 300_000
@@ -107,6 +111,27 @@ def test_a_probe_counts_the_connections_that_it_has_lost() -> None:
         measured = measure(line, address=server.address, seconds=0.5, most=32 << 20, tell=tell)
     assert measured.lost_connections >= 1
     assert measured.up.rate > 0
+
+
+def test_a_probe_that_has_too_much_sent_again_is_ended() -> None:
+    both = config("none")
+    desk = ProbeDesk(both, running_time, on_request=lambda *asked: None, most_resent=0)
+    hub = desk.hub = hub_at(
+        "127.0.0.1:0",
+        both,
+        clock=running_time,
+        on_session=desk.on_session,
+        on_request=desk.on_request,
+    )
+    hub.listen()
+    with (
+        closing(hub),
+        Relay("127.0.0.1", hub.port, down=Link(bandwidth=4e6)) as relay,
+        ProbeLine(f"127.0.0.1:{relay.port}", both) as line,
+    ):
+        relay.cut_after(1_000_000, "down")  # and what has left and waits for the line is lost
+        with pytest.raises(StreamAborted, match="is sent at most 0 bytes again"):
+            line.move([("down", 20_000_000)])
 
 
 @pytest.mark.slow
