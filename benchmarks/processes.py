@@ -135,6 +135,15 @@ class Worker(Closing):
             raise self._failed(f"ended with status {returned}")
         return usage
 
+    def require_running(self) -> None:
+        """Check that the process has not ended.
+
+        Raises:
+            WorkerFailed: it has, with its last words.
+        """
+        if (returned := self._process.poll()) is not None:
+            raise self._failed(f"ended with status {returned}")
+
     def close(self) -> None:
         """End the process, if it still runs, and its pipes."""
         if self._process.poll() is None:

@@ -232,7 +232,11 @@ def _client(name: str, address: str, lanes: int) -> Worker:
 def _watch(
     workers: Mapping[str, Worker], relay: Relay, seconds: float, rand: Rand
 ) -> tuple[dict[str, Seen], Counter[str]]:
-    """Let things happen to the line for so long, and look at the processes once a second."""
+    """Let things happen to the line for so long, and look at the processes once a second.
+
+    Raises:
+        WorkerFailed: one of them has ended.
+    """
     processes = {name: psutil.Process(worker.pid) for name, worker in workers.items()}
     seen = {name: Seen() for name in workers}
     faults: Counter[str] = Counter()
@@ -249,6 +253,7 @@ def _watch(
             else:
                 time.sleep(left)
         for name, process in processes.items():
+            workers[name].require_running()  # a dead one would be as flat as can be
             seen[name].look(time.monotonic() - began, process)
     return seen, faults
 

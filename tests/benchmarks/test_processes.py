@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from benchmarks.processes import Sampler, Usage, Worker, WorkerFailed
+from tests.support.peers import until
 
 pytestmark = pytest.mark.processes
 
@@ -59,6 +60,20 @@ def test_a_failing_child_is_named_with_its_last_words() -> None:
         pytest.raises(WorkerFailed, match=words),
     ):
         unlucky.expect("anything")
+
+
+def test_a_child_that_should_run_and_does_not_is_named_with_its_last_words() -> None:
+    words = r"(?s)unlucky ended with status 1.*meant to fail"
+    with Worker(body("wait"), {}, name="waiter") as waiter:
+        waiter.require_running()
+    with Worker(body("fail"), {}, name="unlucky") as unlucky:
+
+        def has_ended() -> bool:
+            unlucky.require_running()
+            return False
+
+        with pytest.raises(WorkerFailed, match=words):
+            until(has_ended)
 
 
 def test_a_silent_child_is_given_up_on_and_ended() -> None:
