@@ -232,7 +232,7 @@ def _client(name: str, address: str, lanes: int) -> Worker:
 def _watch(
     workers: Mapping[str, Worker], relay: Relay, seconds: float, rand: Rand
 ) -> tuple[dict[str, Seen], Counter[str]]:
-    """Let things happen to the line for so long, and look at the processes once a second.
+    """Inject faults into the line for ``seconds``, and sample the processes once a second.
 
     Raises:
         WorkerFailed: one of them has ended.
@@ -253,7 +253,7 @@ def _watch(
             else:
                 time.sleep(left)
         for name, process in processes.items():
-            workers[name].require_running()  # a dead one would be as flat as can be
+            workers[name].require_running()  # the memory of a dead process is flat, too
             seen[name].look(time.monotonic() - began, process)
     return seen, faults
 

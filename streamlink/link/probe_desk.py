@@ -72,6 +72,7 @@ class ProbeDesk:
         token: what a probe has to know; empty: nothing.
         cancel: ends what a probe moves.
         most_resent: how much is sent again to one probe before it ends (bytes).
+        begins_within: how long a session may take to ask for its probe (seconds).
     """
 
     hub: Hub
@@ -87,8 +88,9 @@ class ProbeDesk:
         token: str = "",
         cancel: CancelToken | None = None,
         most_resent: int = MAX_RESENT_BYTES,
+        begins_within: float = _BEGIN_SECONDS,
     ) -> None:
-        self._most_resent = most_resent
+        self._most_resent, self._begins_within = most_resent, begins_within
         self._rule, self._clock = config.limits.probes, clock
         self._pass_request, self._pass_session = on_request, on_session
         self._token, self._wrong = token, 0
@@ -241,14 +243,14 @@ class ProbeDesk:
         return f"a probe ends after {MAX_PROBE_SECONDS:g} s" if seconds >= MAX_PROBE_SECONDS else ""
 
     def _fault(self, probe: _Probe, seconds: float) -> str:
-        """Return why a probe must end, that long after its session began; empty: it need not."""
+        """Return the reason to end a probe, ``seconds`` after its session began; empty: none."""
         if not probe.has_begun:
             # Who is disconnected may come back; another probe that comes meanwhile takes its place.
-            is_late = seconds >= _BEGIN_SECONDS and not probe.session.is_disconnected
+            is_late = seconds >= self._begins_within and not probe.session.is_disconnected
             if is_late and probe.expire():
-                return f"a probe asks for {BEGIN} within {_BEGIN_SECONDS:g} s"
+                return f"a probe asks for {BEGIN} within {self._begins_within:g} s"
             return ""
-        # Only the peer decides how often it asks for the same bytes again.
+        # A peer may ask for the same bytes as often as it likes.
         if probe.resent_bytes > self._most_resent:
             return f"a probe is sent at most {self._most_resent} bytes again"
         return self.interruption()
@@ -269,11 +271,11 @@ class _Probe:
         self.has_begun = False
         self._desk = desk
         self._left = MAX_PROBE_BYTES
-        self._lock = threading.Lock()  # of what follows
+        self._known = KnownSpecs()
+        self._lock = threading.Lock()  # of ``has_begun`` and what follows
         self._is_expired = False
         self._leaving: list[SendTransfer] = []
-        self._resent = 0  # by those that have left
-        self._known = KnownSpecs()
+        self._resent = 0  # by transfers that have ended (bytes)
 
     def take(self, request: Request) -> None:
         """Answer one request; a model moves in a thread of its own."""

@@ -100,8 +100,8 @@ class TrafficCounter:
         """Count a stream with ``peer`` from now on; harmless when it is counted already."""
         direction = "sent" if isinstance(pump, SendPump) else "received"
         with self._lock:
-            # Ended streams are dropped here, too, since nobody may ever ask for totals. Not at each
-            # call: a round begins two streams for each client, and ``_settle`` asks all of them.
+            # Ended streams are added up here, too: totals may never be read. Not on every call: a
+            # round begins two streams for each client, and ``_settle`` checks all that are kept.
             if len(self._running) >= self._settles_at:
                 self._settle()
             self._running.setdefault(pump, (peer_name, direction))

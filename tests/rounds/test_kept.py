@@ -54,7 +54,7 @@ def keeping(folder: Path, **stream: Any) -> LinkConfig:
 
 
 def overwrite(path: Path, nbytes: int = 4000) -> None:
-    """Change bytes of a version, and put its time back."""
+    """Change bytes of a kept version, and restore its modification time."""
     before = path.stat()
     data = bytearray(path.read_bytes())
     for at in range(4096 + 64, 4096 + 64 + nbytes):

@@ -76,7 +76,7 @@ def test_a_line_whose_directions_differ_shows_both_rates() -> None:
 
 
 def test_rows_of_a_line_are_neighbours_whatever_was_run_first() -> None:
-    """Else a page would draw the pictures of that line twice, and keep the last of them."""
+    """Otherwise a page draws that line twice, under one file name."""
     runs = [run_of(case_of(line=line, mib=mib))
             for line, mib in (("loopback", 4), ("10Mbit", 8), ("loopback", 16))]  # fmt: skip
     assert [row.case.line.name for row in rows_of(runs)] == ["loopback", "loopback", "10Mbit"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
 
 import pytest
 
@@ -14,8 +16,8 @@ from streamlink.link.probe_desk import ProbeDesk
 from streamlink.link.probe_line import ProbeLine, Way
 from streamlink.link.server import Server
 from streamlink.probing import measure
-from streamlink.transport.connect import hub_at
-from tests.support.peers import until
+from streamlink.transport.connect import dial, hub_at
+from tests.support.peers import WAIT, until
 from tests.support.relay import Link, Relay
 
 RATE = 500_000
@@ -113,25 +115,43 @@ def test_a_probe_counts_the_connections_that_it_has_lost() -> None:
     assert measured.up.rate > 0
 
 
-def test_a_probe_that_has_too_much_sent_again_is_ended() -> None:
-    both = config("none")
-    desk = ProbeDesk(both, running_time, on_request=lambda *asked: None, most_resent=0)
+@contextmanager
+def strict_desk(config: LinkConfig, **limits: Any) -> Iterator[int]:
+    """A server that only answers probes, within these limits: its port."""
+    desk = ProbeDesk(config, running_time, on_request=lambda *asked: None, **limits)
     hub = desk.hub = hub_at(
         "127.0.0.1:0",
-        both,
+        config,
         clock=running_time,
         on_session=desk.on_session,
         on_request=desk.on_request,
     )
     hub.listen()
+    with closing(hub):
+        yield hub.port
+
+
+def test_a_probe_that_has_too_much_sent_again_is_ended() -> None:
+    both = config("none")
     with (
-        closing(hub),
-        Relay("127.0.0.1", hub.port, down=Link(bandwidth=4e6)) as relay,
+        strict_desk(both, most_resent=0) as port,
+        Relay("127.0.0.1", port, down=Link(bandwidth=4e6)) as relay,
         ProbeLine(f"127.0.0.1:{relay.port}", both) as line,
     ):
         relay.cut_after(1_000_000, "down")  # and what has left and waits for the line is lost
         with pytest.raises(StreamAborted, match="is sent at most 0 bytes again"):
             line.move([("down", 20_000_000)])
+
+
+def test_a_session_that_never_begins_its_probe_does_not_keep_its_place() -> None:
+    both = config("none")
+    with strict_desk(both, begins_within=0.1) as port:
+        address = f"127.0.0.1:{port}"
+        dialer = dial(address, both, clock=running_time, name="squatter", is_probe=True)
+        with closing(dialer):
+            session = dialer.connect(lambda session, request: None)
+            assert session.closed.wait(WAIT)
+            assert "asks for probe.begin within 0.1 s" in str(session.error)
 
 
 @pytest.mark.slow
