@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import grpc
 
@@ -28,6 +28,9 @@ logger = logging.getLogger("streamlink.client")
 
 _THREADS = 2  # of one call, and of a channel for all of its calls (count)
 _WATCH_SECONDS = 1.0  # five times what gRPC's watcher takes
+# One bit that is flipped on the way can spoil a connection for good while it stands: HTTP/2 keeps a
+# table of headers for each (RFC 7541), and what is wrong in it is wrong in every later call.
+_FUTILE_CALLS = 2  # in a row, and their connection is replaced (count)
 
 
 class GrpcCarrier:
@@ -51,13 +54,14 @@ class GrpcCarrier:
 
     def carry(self, call: ClientCall) -> CallEnd:
         """See ``DataCarrier``."""
-        channel, end = self._line.join(), CallEnd.BROKEN
+        channel, ended = self._line.join(), _Ended(CallEnd.BROKEN)
         try:
-            end = self._carry(channel, call)
-            return end
+            ended = self._carry(channel, call)
+            return ended.how
         finally:
-            if end is CallEnd.CUT:
-                self._line.retire(channel)  # it brought nothing, and gRPC holds it for alive
+            is_futile = self._line.is_futile(channel, ended.was_futile)
+            if ended.how is CallEnd.CUT or is_futile:
+                self._line.retire(channel)  # it brings nothing, and gRPC holds it for alive
             self._line.leave(channel)
 
     def renew(self) -> None:
@@ -116,7 +120,7 @@ class GrpcCarrier:
     def _closed(self) -> ConnectFailed:
         return ConnectFailed(f"{self._address}: the connection was closed here")
 
-    def _carry(self, channel: grpc.Channel, call: ClientCall) -> CallEnd:
+    def _carry(self, channel: grpc.Channel, call: ClientCall) -> _Ended:
         number: Future[int] = Future()
         posting: Posting | None = None
 
@@ -136,7 +140,7 @@ class GrpcCarrier:
             number.set_result(call.attach(rpc.cancel, "grpc"))
         except ValueError as error:  # the channel was closed meanwhile
             logger.debug("no call: %s", error)
-            return CallEnd.BROKEN
+            return _Ended(CallEnd.BROKEN)
         finally:
             if not number.done():  # no call goes by it: its writer, which waits for it, ends
                 number.set_result(0)
@@ -180,26 +184,37 @@ def _posting(call: ClientCall, number: Future[int], posting: Posting) -> Iterato
         posting.post(count, raw)
 
 
-def _read(call: ClientCall, number: int, rpc: Any, posting: Posting | None) -> CallEnd:
-    end = CallEnd.BROKEN
+def _read(call: ClientCall, number: int, rpc: Any, posting: Posting | None) -> _Ended:
+    end, brought = CallEnd.BROKEN, 0
 
     def until_its_end(raws: Iterable[bytes]) -> Iterator[bytes]:
-        nonlocal end
-        yield from raws
+        nonlocal end, brought
+        for raw in raws:
+            brought += 1
+            yield raw
         # Only after status OK: any other raises. A reader that stops before the end leaves BROKEN.
         end = CallEnd.ENDED
 
     try:
         if call.read(until_its_end(rpc), number):
             rpc.cancel()
-            return CallEnd.BROKEN  # for damage: the connection is alive, and serves others
+            return _Ended(CallEnd.BROKEN)  # for damage: the connection is alive, and serves others
     except grpc.RpcError as error:
         logger.debug("call ended: %s", call_status(error))
         was_cut = getattr(error, "code", lambda: None)() is grpc.StatusCode.CANCELLED
         # For a message that did not arrive: the connection may serve others.
         is_ours = posting is not None and posting.has_failed
         end = CallEnd.CUT if was_cut and not is_ours else CallEnd.BROKEN
-    return call.detach(number, end)
+    how = call.detach(number, end)
+    is_mute = brought <= 1 or (posting is not None and posting.has_failed)  # 1: its handshake
+    return _Ended(how, was_futile=how is CallEnd.BROKEN and is_mute)
+
+
+class _Ended(NamedTuple):
+    """How a call ended, and whether it moved nothing in one of its two directions."""
+
+    how: CallEnd
+    was_futile: bool = False
 
 
 def call_status(error: grpc.RpcError) -> str:
@@ -216,6 +231,7 @@ class _Line:
         self._lock = threading.Lock()
         self.is_closed = False
         self._calls: Counter[grpc.Channel] = Counter()
+        self._futile = 0
         self.channel = make()
 
     def join(self) -> grpc.Channel:
@@ -235,6 +251,14 @@ class _Line:
         if is_last and is_retired:
             _close(channel)
 
+    def is_futile(self, channel: grpc.Channel, was_futile: bool) -> bool:
+        """Note how a call on ``channel`` ended; returns whether the next would end likewise."""
+        with self._lock:
+            if channel is not self.channel:
+                return False
+            self._futile = self._futile + 1 if was_futile else 0
+            return self._futile >= _FUTILE_CALLS
+
     def retire(self, channel: grpc.Channel) -> None:
         """Let the next calls go over a new connection; others may work on the old one still.
 
@@ -243,7 +267,7 @@ class _Line:
         with self._lock:
             if self.is_closed or channel is not self.channel:
                 return
-            self.channel = self._make()
+            self._futile, self.channel = 0, self._make()
 
     def renew(self) -> None:
         """Make a new connection; calls on the old one end."""
@@ -251,6 +275,7 @@ class _Line:
             if self.is_closed:
                 return
             old, self.channel = self.channel, self._make()
+            self._futile = 0
         # Without the lock: it may wait for a second.
         _close(old)
 
