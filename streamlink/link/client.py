@@ -396,6 +396,8 @@ class ClientLink(Closing):
             how = "was started again"
         elif isinstance(why, StreamTimeout):
             how = "is the same process, which was out of reach or stood still"
+        elif why.code is AbortCode.CHECKSUM:
+            how = "is the same process, and the line between damages what is sent"
         passed = self._clock() - began
         logger.info("joined the %s again after %.1f s: it %s", server, passed, how)
         return None

@@ -7,8 +7,8 @@ retries for as long as the server may keep a dead client, and then fails with an
 both causes.
 
 A session is ended by the server, with a goodbye or an abort, or it is *lost*: the server was
-restarted and does not know it, or was silent for ``reconnect_timeout``. Only a lost
-session is replaced by another.
+restarted and does not know it, or was silent for ``reconnect_timeout``, or what one of the two
+sent arrived damaged over call after call. Only a lost session is replaced by another.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from streamlink.clock import Clock
 from streamlink.config import TimeoutConfig
 from streamlink.errors import (
     AbortCode,
+    ChecksumError,
     StreamAborted,
     StreamlinkError,
     StreamTimeout,
@@ -42,7 +43,8 @@ logger = logging.getLogger("streamlink.client")
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 2.0  # between tries for a name that is taken
 _TRY_SECONDS = 0.5  # one try to reach the server; gRPC itself retries across several of them
 _LONGEST_REFUSED_SECONDS = 1.0  # pause after a refusal; random, so that clients do not come at once
-_TEMPORARY = (AbortCode.SESSION_LOST, AbortCode.REFUSED, AbortCode.NAME_TAKEN)
+_LOST = (AbortCode.SESSION_LOST, AbortCode.CHECKSUM)
+_TEMPORARY = (*_LOST, AbortCode.REFUSED, AbortCode.NAME_TAKEN)
 """Refusals that may end soon: the server has not noticed that we were gone, or is full."""
 
 
@@ -107,7 +109,7 @@ def is_goodbye(error: StreamlinkError | None) -> bool:
 
 def is_lost(error: StreamlinkError | None) -> bool:
     """Whether a session that ended with ``error`` was lost: the server has not ended it."""
-    return error is not None and error.code is AbortCode.SESSION_LOST
+    return error is not None and error.code in _LOST
 
 
 def join_again(
@@ -133,8 +135,9 @@ def join_again(
         StreamlinkError: it could not be reached, or refuses this client; the last reason.
     """
     until, error = clock() + seconds, why
-    # It ended by silence: the connection may be dead while its carrier takes it for alive.
-    if isinstance(why, StreamTimeout):
+    # It ended by silence or damage: the connection may be useless while its carrier holds it for
+    # good.
+    if not isinstance(why, StreamAborted) or why.code is AbortCode.CHECKSUM:
         renew()
     while (left := until - clock()) > 0 and not is_closing.is_set():
         try:
@@ -144,7 +147,7 @@ def join_again(
             if isinstance(failed.__cause__, StreamAborted):
                 raise  # it does not accept our certificate, token or name
             logger.debug("not yet: %s", failed)
-        except (StreamAborted, StreamTimeout) as refused:
+        except (StreamAborted, StreamTimeout, ChecksumError) as refused:
             if isinstance(refused, StreamAborted) and refused.code not in _TEMPORARY:
                 raise
             logger.debug("not yet: %s", refused)

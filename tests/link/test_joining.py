@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from concurrent.futures import Future
 
 import pytest
 
-from streamlink.errors import AbortCode, ProtocolError, StreamAborted, StreamlinkError
+from benchmarks.pipes import Direction
+from streamlink.errors import (
+    AbortCode,
+    ChecksumError,
+    ProtocolError,
+    StreamAborted,
+    StreamlinkError,
+)
 from streamlink.link.assignment import Assignment
 from streamlink.link.client import ClientLink
 from streamlink.link.joining import is_goodbye, is_lost
@@ -39,6 +47,8 @@ def aborted(code: AbortCode, reason: str = "gone") -> StreamAborted:
         (StreamAborted(AbortCode.GOODBYE, "we are", by_peer=False), (False, False)),
         (aborted(AbortCode.CANCELLED), (False, False)),
         (aborted(AbortCode.NAME_TAKEN), (False, False)),
+        (aborted(AbortCode.CHECKSUM), (True, False)),
+        (ChecksumError("damaged, over every call"), (True, False)),
         (ProtocolError("a rule was broken"), (False, False)),
         (SessionLost(who="", stream="", seconds=1, bytes_done=0, setting=""), (True, False)),
     ],
@@ -113,6 +123,52 @@ def test_a_server_that_has_given_the_client_up_takes_it_in_again() -> None:
             federation.wait_left("site-1")
             relay.allow()
             assert federation.peer("site-1") is not first
+            link.close()
+
+
+class FlippedHeartbeat:
+    """Flips a bit of the first heartbeat that passes in one direction."""
+
+    def __init__(self, direction: Direction) -> None:
+        self._direction, self.has_flipped = direction, threading.Event()
+
+    def passing(self, connection: int, direction: Direction, piece: bytes) -> bytes:
+        """See ``Tap``."""
+        if direction != self._direction or self.has_flipped.is_set():
+            return piece
+        # A session's frame 3, its counter, and then its check.
+        found = re.search(rb"\x1a\x02\x08.\x79", piece, re.DOTALL)
+        if found is None:
+            return piece
+        self.has_flipped.set()
+        at = found.start() + 3
+        return piece[:at] + bytes([piece[at] ^ 0x40]) + piece[at + 1 :]
+
+    def over(self, connection: int) -> None:
+        """See ``Tap``."""
+
+
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_a_session_that_arrives_damaged_over_and_over_is_replaced(
+    direction: Direction, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "streamlink.client")
+    flipping = FlippedHeartbeat(direction)
+    settings = config(
+        stream={"data_listen": ("none",), "max_repairs": 0},
+        heartbeat_interval=0.1,
+        rejoin_timeout=WAIT,
+    )
+    with Federation(settings) as federation:
+        with Relay("127.0.0.1", federation.server.port, tap=flipping) as relay:
+            address = f"127.0.0.1:{relay.port}"
+            link = ClientLink(address, name="site-1", serve=echo, config=settings).start()
+            assert flipping.has_flipped.wait(WAIT)
+            until(lambda: "again after" in caplog.text)
+            assert "the line between damages what is sent" in caplog.text
+            peer, store = federation.peer("site-1"), MemoryStore()
+            exchange_models(peer.request("echo", SPEC, attempt=FIRST), pattern_model(SPEC), store)
+            assert content(store.open()) == content(pattern_model(SPEC))
             link.close()
 
 
