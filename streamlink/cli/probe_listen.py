@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import typer
 
-from streamlink.cli.checks import check_serving
+from streamlink.cli.checks import check_offers, check_serving
 from streamlink.cli.command import Common, a_job
 from streamlink.cli.errors import CommandError
 from streamlink.cli.paths import check_address
@@ -38,6 +38,7 @@ def answer_one(listen: str, timeout: float | None, common: Common) -> None:
     if timeout is not None and not 0 < timeout < float("inf"):
         raise CommandError(f"--timeout must be positive and finite, not {timeout:g}")
     security = common.config.security
+    check_offers(common.config)
     if common.is_check:
         check_serving(listen, common.config)
         common.passed()

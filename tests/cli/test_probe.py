@@ -229,6 +229,11 @@ def test_a_closed_port_is_reported_at_once() -> None:
         (["a:1", "--base", "old"], "--base old is an older version of a model, which has to be"),
         (["a:1", "--output", "no/x.yaml"], "--output no/x.yaml: directory no does not exist"),
         (["--listen", "127.0.0.1:0", "--timeout", "0"], "--timeout must be positive and finite"),
+        (["--listen", "127.0.0.1:0", "--set", "stream.data_listen=x://y"], "names no carrier"),
+        (
+            ["--listen", "127.0.0.1:0", "--set", "stream.data_listen=x://y", "--check"],
+            "names no carrier",
+        ),
     ],
 )
 def test_bad_input_is_refused_with_the_value_and_an_example(words: list[str], said: str) -> None:
