@@ -86,7 +86,8 @@ class Worker(Closing):
         self._process = subprocess.Popen(
             [str(python), "-m", "benchmarks.worker", body, json.dumps(dict(facts))],
             cwd=REPOSITORY,
-            env={**os.environ, **env},
+            # Native code that crashes says where: that belongs to the last words of a worker, too.
+            env={"PYTHONFAULTHANDLER": "1", **os.environ, **env},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
