@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Arrays", "Kind", "Payload", "digest", "to_bf16"]
+__all__ = ["Arrays", "Kind", "Payload", "digest"]
 
 Arrays = dict[str, npt.NDArray[np.float32]]
 Kind = Literal["uniform", "weights, F32", "weights, BF16", "computed"]
@@ -100,14 +100,6 @@ def _size(nbytes: int) -> str:
     if nbytes % 1000:
         return f"{nbytes / MIB:g} MiB"
     return f"{nbytes / 1e9:g} GB" if nbytes >= 10**9 else f"{nbytes / 1e6:g} MB"
-
-
-def to_bf16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return the nearest values that bfloat16 has, ties to even: what ``bf16`` leaves of them."""
-    bits = values.view(np.uint32)
-    odd = (bits >> np.uint32(16)) & np.uint32(1)
-    kept = (bits + np.uint32(0x7FFF) + odd) & np.uint32(0xFFFF0000)
-    return kept.view(np.float32)
 
 
 def digest(model: Mapping[str, Any]) -> str:

@@ -19,9 +19,17 @@ MIB, GB = 1 << 20, 10**9
 RAW, OURS, COMPUTED = "raw socket", "streamlink", "streamlink, computed model"
 AUTO = "streamlink, auto"
 ENCODED: dict[Kind, tuple[str, ...]] = {
-    "weights, F32": (OURS, "streamlink, planes", AUTO, "streamlink, bf16"),
+    "weights, F32": (
+        OURS,
+        "streamlink, zstd",
+        "streamlink, planes",
+        AUTO,
+        "streamlink, bf16",
+        "streamlink, fp16",
+        "streamlink, int8",
+    ),
     # It is bf16 already.
-    "weights, BF16": (OURS, "streamlink, planes", AUTO),
+    "weights, BF16": (OURS, "streamlink, zstd", "streamlink, planes", AUTO),
 }
 """Which encodings are measured with which weights; the first one is without."""
 SHAPES = (64, 1)

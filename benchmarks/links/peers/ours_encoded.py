@@ -9,7 +9,7 @@ from benchmarks.links.peers import Peer
 from benchmarks.links.peers.ours import link_config
 
 PEER = Peer(
-    {"planes": "streamlink, planes", "auto": "streamlink, auto"},
+    {name: f"streamlink, {name}" for name in ("zstd", "planes", "auto")},
     order=11,
     has_data_port=True,
     is_own=True,

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.links.ends import End
-from benchmarks.links.payload import Arrays, digest, to_bf16
+from benchmarks.links.payload import Arrays, digest
 from benchmarks.links.peers import Peer
 from benchmarks.links.peers.ours import link_config
+from benchmarks.links.rounded import ROUNDED
 
 PEER = Peer(
-    {"bf16": "streamlink, bf16"},
+    {name: f"streamlink, {name}" for name in ROUNDED},
     listens="send",
     order=12,
     has_data_port=True,
@@ -46,7 +47,7 @@ def send(end: End) -> None:
         end.listening(server.port)
         job.run()
     # The round's end, with an update and a commit, would be another thing than the others' end.
-    end.finished_elsewhere(0.0, lambda: digest(_rounded(model)))
+    end.finished_elsewhere(0.0, lambda: digest(_rounded(model, end.variant)))
 
 
 def receive(end: End) -> None:
@@ -70,5 +71,5 @@ def receive(end: End) -> None:
     end.finished_elsewhere(arrived[0], lambda: digest(model), connecting_seconds=connecting)
 
 
-def _rounded(model: Arrays) -> Arrays:
-    return {name: to_bf16(each) for name, each in model.items()}
+def _rounded(model: Arrays, encoding: str) -> Arrays:
+    return {name: ROUNDED[encoding](each) for name, each in model.items()}

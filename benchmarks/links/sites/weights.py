@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 import streamlink
-from benchmarks.links.payload import DEVIATION, SEED, to_bf16
+from benchmarks.links.payload import DEVIATION, SEED
+from benchmarks.links.rounded import to_bf16
 from benchmarks.links.sites.cases import CLIENTS, FAR, NEAR, SiteCase
 from streamlink.model import GeneratedModel
 from streamlink.stores import SafetensorsStore

@@ -10,10 +10,11 @@ import pytest
 from benchmarks.links.kept import read
 from benchmarks.links.lines import LOOPBACK
 from benchmarks.links.measuring import measure
-from benchmarks.links.payload import Payload, digest, to_bf16
+from benchmarks.links.payload import Payload, digest
 from benchmarks.links.peers import found
 from benchmarks.links.peers.ours_computed import computed
 from benchmarks.links.plans import COMPUTED, What, encoded_cases, large_plan, plan_of
+from benchmarks.links.rounded import to_bf16, to_fp16, to_int8
 from benchmarks.links.series import left_to_do, seconds_left
 from tests.benchmarks.links.test_measuring import links
 from tests.benchmarks.links.test_series import Here
@@ -24,6 +25,18 @@ MIB, GB = 1 << 20, 10**9
 def test_bf16_rounds_to_the_nearest_and_ties_to_even() -> None:
     values = np.array([1.0, 1.0 + 2**-8, 1.0 + 3 * 2**-8, -1.0 - 2**-7], np.float32)
     assert to_bf16(values).tolist() == [1.0, 1.0, 1.0 + 2**-6, -1.0 - 2**-7]
+
+
+def test_fp16_keeps_eleven_bits() -> None:
+    values = np.array([1.0, 1.0 + 2**-11, 1.0 + 3 * 2**-11], np.float32)
+    assert to_fp16(values).tolist() == [1.0, 1.0, 1.0 + 2**-9]
+
+
+def test_int8_keeps_multiples_of_the_largest_of_each_block_divided_by_127() -> None:
+    first, second = np.linspace(-127, 127, 256, dtype=np.float32), np.zeros(10, np.float32)
+    kept = to_int8(np.concatenate([first, second]))
+    assert kept[:256].tolist() == np.rint(first).tolist()
+    assert kept[256:].tolist() == second.tolist()
 
 
 def test_weights_are_small_numbers_of_either_kind() -> None:
@@ -47,7 +60,8 @@ def test_a_computed_model_has_the_same_bytes_wherever_it_is_cut() -> None:
 
 def test_the_plan_of_peers_is_without_our_own_ways() -> None:
     own = {name for name, (peer, _) in found().items() if peer.is_own}
-    assert own == {"streamlink, planes", "streamlink, auto", "streamlink, bf16", COMPUTED}
+    encodings = {"zstd", "planes", "auto", "bf16", "fp16", "int8"}
+    assert own == {COMPUTED, *(f"streamlink, {each}" for each in encodings)}
     assert own - {COMPUTED} <= {case.peer for case in plan_of(What.links, []).cases}
 
 
@@ -78,7 +92,12 @@ def test_a_model_of_weights_arrives_and_encodings_send_less(case: object) -> Non
     assert not run.error
     assert run.wire_bytes is not None
     share = run.wire_bytes / case.payload.size_bytes
-    most = {"streamlink, planes": 0.97, "streamlink, bf16": 0.55}
+    most = {
+        "streamlink, planes": 0.97,
+        "streamlink, bf16": 0.55,
+        "streamlink, fp16": 0.55,
+        "streamlink, int8": 0.3,
+    }
     assert share < most.get(case.peer, 1.05)
 
 
