@@ -3,7 +3,8 @@
 Each part (a line, a case, a job, a turn) is kept as soon as it is known, beside the runs of the
 plans, so a program that was interrupted resumes with the next part. A part that would not end
 before the deadline is not begun. One that fails ends its program; the next invocation tries it
-again. When all parts are known, the program's result is written as JSON and as a table.
+again. The first parts are the program's lines, each by itself. When all parts are known, the
+program's result is written as JSON and as a table, with what the lines were found to be.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ from benchmarks.integrations.cases import kind_of
 from benchmarks.integrations.kept import Checkout
 from benchmarks.links.failures import made_good
 from benchmarks.links.kept import append, read_as
-from benchmarks.links.reports import NO_RUN, Files, replace_file
+from benchmarks.links.program_lines import accuracies, accuracy_rows
+from benchmarks.links.reports import NO_RUN, Files, print_titled, replace_file
 from benchmarks.links.series import tell
 from benchmarks.links.sources import sources_of
-from benchmarks.parts import Facts
+from benchmarks.links.tables import FOUND_COLUMNS
+from benchmarks.parts import Facts, Parts
 from benchmarks.stats import Result, commit, environment, print_result
 
 __all__ = ["PROGRAMS", "KeptParts", "NoTimeLeft", "Part", "PartFailed", "measured_by", "read_parts",
@@ -187,6 +190,7 @@ def run_program(
     since: str | None,
     seconds: float = inf,
     run: Callable[..., Result] | None = None,
+    find_lines: Callable[[str, Parts], Mapping[str, Facts]] = accuracies,
 ) -> None:
     """Measure what is left of a program, or only show its last result.
 
@@ -196,6 +200,7 @@ def run_program(
         since: a commit from which on all parts count.
         seconds: until the deadline.
         run: the program; None: the one that has the name of the files.
+        find_lines: measures the lines of a program, each by itself.
 
     Raises:
         typer.BadParameter: there is nothing to show.
@@ -210,6 +215,7 @@ def run_program(
     stop_at = 0.0 if plan else time.time() + seconds
     parts = KeptParts(files.raw, here, is_small=small, stop_at=stop_at)
     try:
+        lines = {} if small else find_lines(files.name, parts)
         result = (run or PROGRAMS[files.name])(small, part=parts)
     except KeyboardInterrupt:
         tell("interrupted; the same command goes on")
@@ -223,13 +229,15 @@ def run_program(
         tell(f"{files.name} failed: {error}; the same command tries it again")
         raise typer.Exit(1) from None
     if not plan:
-        _write(files, result, parts, small)
-    print(_text(result, made_good(parts.known)))
+        _write(files, result, lines, parts, small)
+    print(_text(result, lines, made_good(parts.known)))
     if result.met is False:
         raise typer.Exit(1)
 
 
-def _write(files: Files, result: Result, parts: KeptParts, is_small: bool) -> None:
+def _write(
+    files: Files, result: Result, lines: Mapping[str, Facts], parts: KeptParts, is_small: bool
+) -> None:
     summary = {
         "commits": sorted({part.commit for part in parts.used}) or [commit()],
         "machines": sorted({part.where for part in parts.used}),
@@ -239,15 +247,19 @@ def _write(files: Files, result: Result, parts: KeptParts, is_small: bool) -> No
         "claim": result.claim,
         "met": result.met,
         **result.facts,
+        "lines_themselves": lines,
         "made_good": made_good(parts.known),
     }
     replace_file(files.summary, json.dumps(summary, indent=1) + "\n")
-    replace_file(files.table, _text(result, made_good(parts.known)))
+    replace_file(files.table, _text(result, lines, made_good(parts.known)))
     tell(f"written: {files.summary}, {files.table}")
 
 
-def _text(result: Result, sentences: Sequence[str]) -> str:
+def _text(result: Result, lines: Mapping[str, Facts], sentences: Sequence[str]) -> str:
     console = Console(file=StringIO(), width=400)
+    if lines:
+        title = "The lines themselves, by a raw socket"
+        print_titled(console, title, FOUND_COLUMNS, accuracy_rows(lines))
     print_result(result, console)
     for sentence in sentences:
         console.print(sentence, markup=False, soft_wrap=True)

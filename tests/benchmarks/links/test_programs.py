@@ -66,7 +66,8 @@ def parts_of(path: Path, here: Here | None = None, **more: Any) -> KeptParts:
 
 
 def go(folder: Path, program: Program, **more: Any) -> None:
-    options = {"small": False, "report": False, "plan": False, "since": None, **more}
+    options = {"small": False, "report": False, "plan": False, "since": None,
+               "find_lines": lambda name, part: {}, **more}  # fmt: skip
     run_program(Files(folder, "traverse"), **options, run=program.run)
 
 
@@ -183,6 +184,27 @@ def test_what_the_deadline_leaves_is_no_failure(
     go(tmp_path, program, seconds=5.0)
     assert program.done == []
     assert "run the command again" in capsys.readouterr().err
+
+
+@ASKS_GIT
+def test_the_lines_are_measured_first_and_shown_with_the_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = {"round_trip": 0.02, "spread": 0.001, "rate": 3.9e8, "seconds": 5.0, "down_rate": 4e8}
+
+    def lines(name: str, part: Parts) -> dict[str, Facts]:
+        return {"400Mbit,20ms": part("the line itself", 1.0, lambda: found)}
+
+    program = Program()
+    go(tmp_path, program, find_lines=lines)
+    assert "The lines themselves" in capsys.readouterr().out
+    summary = json.loads((tmp_path / "traverse.json").read_text("utf-8"))
+    assert summary["lines_themselves"] == {"400Mbit,20ms": found}
+    parts = read_parts(tmp_path / "traverse.jsonl")
+    assert [part.case for part in parts] == ["the line itself", "a", "b", "c"]
+    again = Program()
+    go(tmp_path, again, small=True, find_lines=lines)
+    assert "The lines themselves" not in capsys.readouterr().out
 
 
 @ASKS_GIT

@@ -1,0 +1,62 @@
+"""The lines of programs, each measured by itself with a raw socket before its program begins.
+
+A program makes its own lines, of the same relay and the same emulation as those of ``lines``. What
+a raw socket finds of one says how far its results can be trusted. It is kept as a part of the
+program, and printed with its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+
+from benchmarks.links.accuracy import measure_line
+from benchmarks.links.cases import Accuracy
+from benchmarks.links.lines import Line, parse_line
+from benchmarks.links.tables import found_row
+from benchmarks.parts import Facts, Parts
+from benchmarks.processes import WorkerFailed
+
+__all__ = ["LINES", "accuracies", "accuracy_rows"]
+
+LINES: Mapping[str, Sequence[str]] = {
+    # Its emulated line without loss is the same as the last one but for the loss.
+    "probe": ("200KiB,20ms", "100Mbit", "100Mbit,50ms", "100Mbit,200ms", "1Gbit", "1Gbit,50ms",
+              "1Gbit,200ms", "200Mbit,100ms,loss=0.1%"),
+    "bwlimit": ("100Mbit,10ms",),
+    "traverse": ("400Mbit", "400Mbit,20ms"),
+    "finetune": ("100Mbit",),
+}  # fmt: skip
+"""By program; ``shipped`` has none, it moves models over loopback."""
+
+SECONDS = 5.0
+"""In each direction."""
+
+
+def accuracies(name: str, part: Parts) -> dict[str, Facts]:
+    """Measure the lines of a program, each as a part of it.
+
+    Returns:
+        By line, an ``Accuracy`` as JSON, or the ``error`` for which there is none.
+    """
+    return {
+        text: part(f"the line itself, {text}", 3 * SECONDS, partial(_measured, parse_line(text)))
+        for text in LINES.get(name, ())
+    }
+
+
+def accuracy_rows(found: Mapping[str, Facts]) -> list[tuple[str, ...]]:
+    """Return what was asked of each line, and what a raw socket found; see ``FOUND_COLUMNS``."""
+    return [found_row(parse_line(text), _accuracy(each)) for text, each in found.items()]
+
+
+def _measured(line: Line) -> Facts:
+    try:
+        return asdict(measure_line(line, SECONDS))
+    except (OSError, WorkerFailed) as error:  # as without root, where a program leaves it out, too
+        return {"error": str(error), "is_unavailable": True}
+
+
+def _accuracy(found: Facts) -> Accuracy | None:
+    return None if "error" in found else Accuracy(**found)
