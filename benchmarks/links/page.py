@@ -57,11 +57,13 @@ class Parts:
         goals: the numbers to reach.
         sites: runs of the two-site job; none: no such part.
         theirs: rows of NVIDIA FLARE's own benchmark; none: no such table.
+        programs: tables of the programs that belong to the plan.
     """
 
     goals: Sequence[Goal] = ()
     sites: Sequence[SiteRun] = ()
     theirs: Sequence[tuple[str, ...]] = ()
+    programs: Sequence[Table] = ()
 
 
 def html_of(title: str, runs: Sequence[Run], more: Parts, folder: Path, sites_folder: Path) -> str:
@@ -85,6 +87,7 @@ def html_of(title: str, runs: Sequence[Run], more: Parts, folder: Path, sites_fo
         *_rates(rows, folder),
         *_savings(rows, folder),
         *_sizes(rows, folder),
+        *more.programs,
         *(parts_of(more.sites, sites_folder, "Two sites: ") if more.sites else []),
         Notes("How it is measured", (*METHOD, *_caveats(rows))),
     ]

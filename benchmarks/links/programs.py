@@ -246,6 +246,8 @@ def _write(
         "is_small": is_small,
         "claim": result.claim,
         "met": result.met,
+        "columns": result.columns,
+        "rows": result.rows,
         **result.facts,
         "lines_themselves": lines,
         "made_good": made_good(parts.known),

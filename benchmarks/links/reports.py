@@ -95,12 +95,14 @@ def write(files: Files, runs: Sequence[Run], numbers: Sequence[Goal] | None = No
     replace_file(files.table, text_of(files, runs, numbers))
     # The pictures need matplotlib, which a run does not.
     from benchmarks.links.page import Parts, html_of
+    from benchmarks.links.program_tables import program_tables
     from benchmarks.links.sites.report import read_sites
 
     # What is measured of the two-site job is a part of the page about lines.
     of_sites = Files(files.folder, "sites")
     sites = latest(read_sites(of_sites.raw)) if files.name == "links" else []
-    parts = Parts(_goals(files, runs, numbers), sites, _theirs(files))
+    programs = program_tables(files.name, files.folder)
+    parts = Parts(_goals(files, runs, numbers), sites, _theirs(files), programs)
     sites_folder = of_sites.pictures() if sites else files.folder
     html = html_of(TITLES[files.name], runs, parts, files.pictures(), sites_folder)
     replace_file(files.page, html)
