@@ -15,8 +15,8 @@ __all__ = ["MEASURED", "RESULTS", "append", "latest", "read", "read_as"]
 RESULTS = Path(__file__).parents[1] / "results" / "links"
 """The folder of what is measured for the record."""
 SHOWING = ("__main__", "failures", "goals", "kept", "numbers", "page", "pictures", "plans",
-           "programs", "reports", "savings", "series", "sizes", "sources", "tables",
-           "theirs")  # fmt: skip
+           "program_lines", "program_tables", "programs", "reports", "savings", "series", "sizes",
+           "sources", "tables", "theirs")  # fmt: skip
 USED = ("closing", "integrations/environments", "integrations/sides", "lanes", "lines", "pipes",
         "processes", "relay", "unpaced", "worker")  # fmt: skip
 MEASURED = (
