@@ -84,9 +84,11 @@ class TimeoutConfig(Settings):
     their space on the disk."""
 
     rejoin_timeout: float = Field(default=300.0, ge=0, allow_inf_nan=False)
-    """How long a client tries to start a new session after its session was lost because the server
-    was killed, or was unreachable for longer than ``reconnect_timeout`` (seconds); 0: not at all.
-    If the server ends the session, with success or with an error, the client ends at once."""
+    """How long a client tries to start a new session after its session was lost: because the server
+    was killed, or was unreachable for longer than ``reconnect_timeout``, or messages arrived
+    damaged on call after call (seconds); 0: not at all. Sessions that are lost again within
+    ``session_timeout`` share it. If the server ends the session for another reason, with success or
+    with an error, the client ends at once."""
 
     connect_timeout: Seconds = 20.0
     """How long a client tries to connect to the server before it fails (seconds)."""

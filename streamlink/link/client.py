@@ -23,7 +23,7 @@ from streamlink.errors import (
 )
 from streamlink.link.asking import Answer, ask_server
 from streamlink.link.assignment import Assignment
-from streamlink.link.joining import is_goodbye, is_lost, join_again, join_when_free
+from streamlink.link.joining import Patience, is_goodbye, is_lost, join_again, join_when_free
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.transfer_facts import OnTransfer
 from streamlink.protocol.frames import NO_ENTRIES, Request
@@ -352,12 +352,15 @@ class ClientLink(Closing):
     def _keep(self) -> None:
         """Wait until the session ends, and open another one whenever it was lost."""
         error: StreamlinkError | None = None
+        lasting = self._config.timeouts.session_timeout
+        patience = Patience(self._rejoin_seconds, lasting=lasting, now=self._clock())
         try:
             while error is None:
                 self._session.closed.wait()
                 error = self._session.error
                 if error is not None and self._rejoin_seconds and is_lost(error):
-                    error = self._join_again(error)
+                    error = self._join_again(error, patience.lost(self._clock()))
+                    patience.joined(self._clock())
         finally:  # also after an unforeseen exception, or ``wait`` would never return
             self._error = error
             self._is_over.set()
@@ -367,10 +370,9 @@ class ClientLink(Closing):
         with self._changed:
             self._changed.notify_all()
 
-    def _join_again(self, why: StreamlinkError) -> StreamlinkError | None:
-        """Open a new session; returns why that was not possible."""
+    def _join_again(self, why: StreamlinkError, seconds: float) -> StreamlinkError | None:
+        """Open a new session within ``seconds``; returns why that was not possible."""
         server, epoch, began = self._session.peer_name, self._dialer.epoch, self._clock()
-        seconds = self._rejoin_seconds
         text = "lost the %s (%s); trying for up to %g s to join again"
         logger.warning(text, server, why, seconds)
         try:
@@ -379,6 +381,7 @@ class ClientLink(Closing):
                 self._dialer.renew,
                 why,
                 seconds=seconds,
+                at_once=seconds == self._rejoin_seconds,
                 is_closing=self._is_closing,
                 clock=self._clock,
             )
@@ -396,8 +399,8 @@ class ClientLink(Closing):
             how = "was started again"
         elif isinstance(why, StreamTimeout):
             how = "is the same process, which was out of reach or stood still"
-        elif why.code is AbortCode.CHECKSUM:
-            how = "is the same process, and the line between damages what is sent"
+        elif isinstance(why, StreamAborted) and not why.by_peer:
+            how = "is the same process, and what it had sent arrived damaged"
         passed = self._clock() - began
         logger.info("joined the %s again after %.1f s: it %s", server, passed, how)
         return None

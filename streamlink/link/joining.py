@@ -8,12 +8,13 @@ both causes.
 
 A session is ended by the server, with a goodbye or an abort, or it is *lost*: the server was
 restarted and does not know it, or was silent for ``reconnect_timeout``, or what one of the two
-sent arrived damaged over call after call. Only a lost session is replaced by another.
+sends arrives damaged over call after call. Only a lost session is replaced by another.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -25,7 +26,6 @@ from streamlink.clock import Clock
 from streamlink.config import TimeoutConfig
 from streamlink.errors import (
     AbortCode,
-    ChecksumError,
     StreamAborted,
     StreamlinkError,
     StreamTimeout,
@@ -34,7 +34,7 @@ from streamlink.errors import (
 from streamlink.transport.jitter import FullJitter, below
 from streamlink.transport.session import Session
 
-__all__ = ["is_goodbye", "is_lost", "join_again", "join_when_free"]
+__all__ = ["Patience", "is_goodbye", "is_lost", "join_again", "join_when_free"]
 
 T = TypeVar("T")
 
@@ -43,8 +43,7 @@ logger = logging.getLogger("streamlink.client")
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 2.0  # between tries for a name that is taken
 _TRY_SECONDS = 0.5  # one try to reach the server; gRPC itself retries across several of them
 _LONGEST_REFUSED_SECONDS = 1.0  # pause after a refusal; random, so that clients do not come at once
-_LOST = (AbortCode.SESSION_LOST, AbortCode.CHECKSUM)
-_TEMPORARY = (*_LOST, AbortCode.REFUSED, AbortCode.NAME_TAKEN)
+_TEMPORARY = (AbortCode.SESSION_LOST, AbortCode.REFUSED, AbortCode.NAME_TAKEN)
 """Refusals that may end soon: the server has not noticed that we were gone, or is full."""
 
 
@@ -109,7 +108,34 @@ def is_goodbye(error: StreamlinkError | None) -> bool:
 
 def is_lost(error: StreamlinkError | None) -> bool:
     """Whether a session that ended with ``error`` was lost: the server has not ended it."""
-    return error is not None and error.code in _LOST
+    return error is not None and error.code is AbortCode.SESSION_LOST
+
+
+class Patience:
+    """For how long a client joins again. Any thread may ask, one at a time.
+
+    Each lost session is replaced for up to ``seconds``. Sessions that do not last share them, or a
+    line that damages whatever follows a greeting would have a client join again for ever.
+
+    Args:
+        seconds: how long one loss is tried to be made good.
+        lasting: a session that lives for so long has lasted (seconds).
+        now: when the first session began.
+    """
+
+    def __init__(self, seconds: float, *, lasting: float, now: float) -> None:
+        self._seconds, self._lasting = seconds, lasting
+        self._joined_at, self._lost_at = now, -math.inf
+
+    def lost(self, now: float) -> float:
+        """Note that the session is lost; returns how long another is tried for (seconds)."""
+        if now - self._joined_at > self._lasting or self._lost_at == -math.inf:
+            self._lost_at = now
+        return self._seconds - (now - self._lost_at)
+
+    def joined(self, now: float) -> None:
+        """Note that another session has begun."""
+        self._joined_at = now
 
 
 def join_again(
@@ -118,6 +144,7 @@ def join_again(
     why: StreamlinkError,
     *,
     seconds: float,
+    at_once: bool = True,
     is_closing: threading.Event,
     clock: Clock,
 ) -> Session:
@@ -128,6 +155,7 @@ def join_again(
         renew: replaces the connections, which may be dead without this end's knowing.
         why: how the old session ended.
         seconds: how long to try at most.
+        at_once: False: pause first, as after a refusal; the session before did not last.
         is_closing: ends the tries.
         clock: of the tries.
 
@@ -135,10 +163,11 @@ def join_again(
         StreamlinkError: it could not be reached, or refuses this client; the last reason.
     """
     until, error = clock() + seconds, why
-    # It ended by silence or damage: the connection may be useless while its carrier holds it for
-    # good.
-    if not isinstance(why, StreamAborted) or why.code is AbortCode.CHECKSUM:
+    # It ended by silence: the connection may be dead while its carrier takes it for alive.
+    if isinstance(why, StreamTimeout):
         renew()
+    if not at_once:
+        clock.wait(is_closing, below(_LONGEST_REFUSED_SECONDS))
     while (left := until - clock()) > 0 and not is_closing.is_set():
         try:
             # In short tries, since only between two of them it is seen that this client is closing.
@@ -147,7 +176,7 @@ def join_again(
             if isinstance(failed.__cause__, StreamAborted):
                 raise  # it does not accept our certificate, token or name
             logger.debug("not yet: %s", failed)
-        except (StreamAborted, StreamTimeout, ChecksumError) as refused:
+        except (StreamAborted, StreamTimeout) as refused:
             if isinstance(refused, StreamAborted) and refused.code not in _TEMPORARY:
                 raise
             logger.debug("not yet: %s", refused)

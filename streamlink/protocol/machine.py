@@ -211,10 +211,9 @@ class Machine:
         if self._damaged_in_a_row <= self.config.stream.max_repairs:
             self.detach(now=now, channel=channel)
             return
-        error = ChecksumError(
+        error = self._too_damaged(
             f"frames of {self.name} from {self.peer_name} arrive damaged, {self.damaged} so far, "
-            "over every call that was tried; check the network cards and proxies on the way",
-            stream_id=self.stream_id,
+            "over every call that was tried; check the network cards and proxies on the way"
         )
         self._fail(error, error.code)
 
@@ -233,6 +232,10 @@ class Machine:
         return now - self._closed_at > allowed
 
     # --- for the machines ----------------------------------------------------
+
+    def _too_damaged(self, text: str) -> StreamlinkError:
+        """Return the error of a machine whose frames arrive damaged over call after call."""
+        return ChecksumError(text, stream_id=self.stream_id)
 
     def _transition(self, frame: Frame) -> None:
         self.state = self._next_state(frame, self.state)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, OpenTimeout, StreamAborted
+from streamlink.errors import AbortCode, OpenTimeout, StreamAborted, StreamlinkError
 from streamlink.protocol.events import (
     Disconnected,
     Event,
@@ -178,6 +178,10 @@ class SessionLifecycle(Machine):
         self._outage.record_progress()
         if self._timers.is_running(_DISCONNECTED):
             self._timers.start(_DISCONNECTED, self._outage.remaining(now=now), now=now)
+
+    def _too_damaged(self, text: str) -> StreamlinkError:
+        """A session like that is lost and not refused: its client may begin another."""
+        return StreamAborted(AbortCode.SESSION_LOST, text, by_peer=False, who=self.peer_name)
 
     def _lose_handshake(self, reason: str, now: float) -> None:
         """Try again for ``connect_timeout``, or end: a server waits only for known clients."""

@@ -9,16 +9,10 @@ from concurrent.futures import Future
 import pytest
 
 from benchmarks.pipes import Direction
-from streamlink.errors import (
-    AbortCode,
-    ChecksumError,
-    ProtocolError,
-    StreamAborted,
-    StreamlinkError,
-)
+from streamlink.errors import AbortCode, ProtocolError, StreamAborted, StreamlinkError
 from streamlink.link.assignment import Assignment
 from streamlink.link.client import ClientLink
-from streamlink.link.joining import is_goodbye, is_lost
+from streamlink.link.joining import Patience, is_goodbye, is_lost
 from streamlink.protocol.frames import Attempt
 from streamlink.protocol.liveness import SessionLost
 from streamlink.stores.memory import MemoryStore
@@ -47,8 +41,6 @@ def aborted(code: AbortCode, reason: str = "gone") -> StreamAborted:
         (StreamAborted(AbortCode.GOODBYE, "we are", by_peer=False), (False, False)),
         (aborted(AbortCode.CANCELLED), (False, False)),
         (aborted(AbortCode.NAME_TAKEN), (False, False)),
-        (aborted(AbortCode.CHECKSUM), (True, False)),
-        (ChecksumError("damaged, over every call"), (True, False)),
         (ProtocolError("a rule was broken"), (False, False)),
         (SessionLost(who="", stream="", seconds=1, bytes_done=0, setting=""), (True, False)),
     ],
@@ -126,6 +118,22 @@ def test_a_server_that_has_given_the_client_up_takes_it_in_again() -> None:
             link.close()
 
 
+def test_each_loss_of_a_session_that_lasted_has_all_of_the_time() -> None:
+    patience = Patience(300.0, lasting=15.0, now=0.0)
+    assert patience.lost(5.0) == 300.0  # the first
+    patience.joined(10.0)
+    assert patience.lost(26.0) == 300.0
+
+
+def test_sessions_that_do_not_last_share_the_time_of_the_first_loss() -> None:
+    patience = Patience(300.0, lasting=15.0, now=0.0)
+    assert patience.lost(100.0) == 300.0
+    patience.joined(101.0)
+    assert patience.lost(111.0) == 289.0
+    patience.joined(390.0)
+    assert patience.lost(401.0) < 0
+
+
 class FlippedHeartbeat:
     """Flips a bit of the first heartbeat that passes in one direction."""
 
@@ -148,9 +156,12 @@ class FlippedHeartbeat:
         """See ``Tap``."""
 
 
-@pytest.mark.parametrize("direction", ["up", "down"])
+@pytest.mark.parametrize(
+    ("direction", "said"),
+    [("up", "had given this client up"), ("down", "what it had sent arrived damaged")],
+)
 def test_a_session_that_arrives_damaged_over_and_over_is_replaced(
-    direction: Direction, caplog: pytest.LogCaptureFixture
+    direction: Direction, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "streamlink.client")
     flipping = FlippedHeartbeat(direction)
@@ -165,7 +176,7 @@ def test_a_session_that_arrives_damaged_over_and_over_is_replaced(
             link = ClientLink(address, name="site-1", serve=echo, config=settings).start()
             assert flipping.has_flipped.wait(WAIT)
             until(lambda: "again after" in caplog.text)
-            assert "the line between damages what is sent" in caplog.text
+            assert said in caplog.text
             peer, store = federation.peer("site-1"), MemoryStore()
             exchange_models(peer.request("echo", SPEC, attempt=FIRST), pattern_model(SPEC), store)
             assert content(store.open()) == content(pattern_model(SPEC))

@@ -31,6 +31,7 @@ _WATCH_SECONDS = 1.0  # five times what gRPC's watcher takes
 # One bit that is flipped on the way can spoil a connection for good while it stands: HTTP/2 keeps a
 # table of headers for each (RFC 7541), and what is wrong in it is wrong in every later call.
 _FUTILE_CALLS = 2  # in a row, and their connection is replaced (count)
+_LEAST_SECONDS = 1.0  # and not sooner: a server that is down is not dialed faster for this
 
 
 class GrpcCarrier:
@@ -59,8 +60,8 @@ class GrpcCarrier:
             ended = self._carry(channel, call)
             return ended.how
         finally:
-            is_futile = self._line.is_futile(channel, ended.was_futile)
-            if ended.how is CallEnd.CUT or is_futile:
+            is_useless = self._line.note_end(channel, ended.was_futile)
+            if ended.how is CallEnd.CUT or is_useless:
                 self._line.retire(channel)  # it brings nothing, and gRPC holds it for alive
             self._line.leave(channel)
 
@@ -185,7 +186,7 @@ def _posting(call: ClientCall, number: Future[int], posting: Posting) -> Iterato
 
 
 def _read(call: ClientCall, number: int, rpc: Any, posting: Posting | None) -> _Ended:
-    end, brought = CallEnd.BROKEN, 0
+    end, brought, is_full = CallEnd.BROKEN, 0, False
 
     def until_its_end(raws: Iterable[bytes]) -> Iterator[bytes]:
         nonlocal end, brought
@@ -201,17 +202,22 @@ def _read(call: ClientCall, number: int, rpc: Any, posting: Posting | None) -> _
             return _Ended(CallEnd.BROKEN)  # for damage: the connection is alive, and serves others
     except grpc.RpcError as error:
         logger.debug("call ended: %s", call_status(error))
-        was_cut = getattr(error, "code", lambda: None)() is grpc.StatusCode.CANCELLED
+        code = getattr(error, "code", lambda: None)()
+        was_cut, is_full = (
+            code is grpc.StatusCode.CANCELLED,
+            code is grpc.StatusCode.RESOURCE_EXHAUSTED,
+        )
         # For a message that did not arrive: the connection may serve others.
         is_ours = posting is not None and posting.has_failed
         end = CallEnd.CUT if was_cut and not is_ours else CallEnd.BROKEN
     how = call.detach(number, end)
-    is_mute = brought <= 1 or (posting is not None and posting.has_failed)  # 1: its handshake
-    return _Ended(how, was_futile=how is CallEnd.BROKEN and is_mute)
+    # One message is its handshake; and what is posted are calls, too, which may be what fails.
+    has_failed = brought <= 1 or (posting is not None and posting.has_failed)
+    return _Ended(how, was_futile=how is CallEnd.BROKEN and has_failed and not is_full)
 
 
 class _Ended(NamedTuple):
-    """How a call ended, and whether it moved nothing in one of its two directions."""
+    """How a call ended, and whether it or its posts may have failed for their connection."""
 
     how: CallEnd
     was_futile: bool = False
@@ -231,7 +237,7 @@ class _Line:
         self._lock = threading.Lock()
         self.is_closed = False
         self._calls: Counter[grpc.Channel] = Counter()
-        self._futile = 0
+        self._futile, self._made_at = 0, time.monotonic()
         self.channel = make()
 
     def join(self) -> grpc.Channel:
@@ -251,13 +257,14 @@ class _Line:
         if is_last and is_retired:
             _close(channel)
 
-    def is_futile(self, channel: grpc.Channel, was_futile: bool) -> bool:
+    def note_end(self, channel: grpc.Channel, was_futile: bool) -> bool:
         """Note how a call on ``channel`` ended; returns whether the next would end likewise."""
         with self._lock:
             if channel is not self.channel:
                 return False
             self._futile = self._futile + 1 if was_futile else 0
-            return self._futile >= _FUTILE_CALLS
+            age = time.monotonic() - self._made_at
+            return self._futile >= _FUTILE_CALLS and age >= _LEAST_SECONDS
 
     def retire(self, channel: grpc.Channel) -> None:
         """Let the next calls go over a new connection; others may work on the old one still.
@@ -267,17 +274,21 @@ class _Line:
         with self._lock:
             if self.is_closed or channel is not self.channel:
                 return
-            self._futile, self.channel = 0, self._make()
+            self._replace()
 
     def renew(self) -> None:
         """Make a new connection; calls on the old one end."""
         with self._lock:
             if self.is_closed:
                 return
-            old, self.channel = self.channel, self._make()
-            self._futile = 0
+            old = self.channel
+            self._replace()
         # Without the lock: it may wait for a second.
         _close(old)
+
+    def _replace(self) -> None:
+        self._futile, self._made_at = 0, time.monotonic()
+        self.channel = self._make()
 
     def close(self) -> None:
         """End it, and every call on it."""

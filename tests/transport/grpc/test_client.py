@@ -16,7 +16,7 @@ from streamlink.transport.carriers import CallEnd, ClientCall
 from streamlink.transport.grpc.client import GrpcCarrier
 from streamlink.transport.pump import Pump
 from streamlink.transport.wire import SessionWire
-from tests.support.peers import SMALL
+from tests.support.peers import SMALL, until
 
 OWN = (("grpc.use_local_subchannel_pool", 1),)  # else two channels share one connection
 
@@ -58,15 +58,16 @@ def carried(carrier: GrpcCarrier) -> CallEnd:
     return carrier.carry(ClientCall(pump, SessionWire()))
 
 
-def test_a_connection_over_which_two_calls_in_a_row_fail_is_replaced(
+def test_a_connection_over_which_no_call_succeeds_is_replaced(
     picky: tuple[Picky, GrpcCarrier],
 ) -> None:
     handler, carrier = picky
     assert carried(carrier) is CallEnd.ENDED
     handler.spoilt.update(handler.peers)
-    assert [carried(carrier) for _ in range(3)] == [CallEnd.BROKEN, CallEnd.BROKEN, CallEnd.ENDED]
+    until(lambda: carried(carrier) is CallEnd.ENDED)
     first, *others, last = handler.peers
-    assert others == [first, first]
+    assert len(others) >= 2
+    assert set(others) == {first}
     assert last != first
 
 
@@ -74,7 +75,8 @@ def test_a_connection_over_which_one_call_fails_serves_on(
     picky: tuple[Picky, GrpcCarrier],
 ) -> None:
     handler, carrier = picky
-    for _ in range(3):
+    began = running_time()
+    while running_time() < began + 1.5:  # longer than the youngest that is replaced has lived
         assert carried(carrier) is CallEnd.ENDED
         handler.spoilt.update(handler.peers)
         assert carried(carrier) is CallEnd.BROKEN
