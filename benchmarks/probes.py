@@ -95,8 +95,8 @@ def run(quick: bool, part: Parts = at_once, why_no_losses: Callable[[], str] = w
              for each in lines if each not in missing}  # fmt: skip
     return Result(
         name="probe",
-        claim=f"the probe's forecast is within {CLEAN:.0%} of a transfer of {seconds:g} s, "
-        f"{LOSSY:.0%} on a line that loses packets",
+        claim=f"the probe's forecast is within {CLEAN:.0%} of a transfer that takes about "
+        f"{seconds:g} s over one connection, {LOSSY:.0%} on a line that loses packets",
         columns=("line", "which way", "forecast, s", "took, s", "off by", "allowed"),
         rows=tuple(row for each, told in found.items() for row in _rows(each, told))
         + tuple((str(each), f"not measured: {reason}", *[""] * 4) for each in missing),

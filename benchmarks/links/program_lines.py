@@ -15,8 +15,8 @@ from benchmarks.links.accuracy import measure_line
 from benchmarks.links.cases import Accuracy
 from benchmarks.links.lines import Line, parse_line
 from benchmarks.links.tables import found_row
+from benchmarks.longline.namespace import why_not
 from benchmarks.parts import Facts, Parts
-from benchmarks.processes import WorkerFailed
 
 __all__ = ["LINES", "accuracies", "accuracy_rows"]
 
@@ -38,12 +38,17 @@ def accuracies(name: str, part: Parts) -> dict[str, Facts]:
     """Measure the lines of a program, each as a part of it.
 
     Returns:
-        By line, an ``Accuracy`` as JSON, or the ``error`` for which there is none.
+        By line, an ``Accuracy`` as JSON; or why this machine cannot have it, as ``error``.
     """
-    return {
-        text: part(f"the line itself, {text}", 3 * SECONDS, partial(_measured, parse_line(text)))
-        for text in LINES.get(name, ())
-    }
+    found: dict[str, Facts] = {}
+    for text in LINES.get(name, ()):
+        line = parse_line(text)
+        if line.kind == "emulated" and (reason := why_not()):
+            found[text] = {"error": reason}
+        else:
+            what = f"the line itself, {text}"
+            found[text] = part(what, 3 * SECONDS, partial(_measured, line))
+    return found
 
 
 def accuracy_rows(found: Mapping[str, Facts]) -> list[tuple[str, ...]]:
@@ -52,10 +57,7 @@ def accuracy_rows(found: Mapping[str, Facts]) -> list[tuple[str, ...]]:
 
 
 def _measured(line: Line) -> Facts:
-    try:
-        return asdict(measure_line(line, SECONDS))
-    except (OSError, WorkerFailed) as error:  # as without root, where a program leaves it out, too
-        return {"error": str(error), "is_unavailable": True}
+    return asdict(measure_line(line, SECONDS))
 
 
 def _accuracy(found: Facts) -> Accuracy | None:

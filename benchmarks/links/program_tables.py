@@ -21,11 +21,15 @@ ON_PAGE: Mapping[str, Sequence[str]] = {
 
 
 def program_tables(plan: str, folder: Path) -> list[Table]:
-    """Return the tables of each program of the page that has a result; not of one only tried."""
+    """Return the tables of each program of the page that has a result; not of one only tried.
+
+    As the page itself, it shows what was measured last; the title says with which commits.
+    """
     paths = {name: folder / f"{name}.json" for name in ON_PAGE[plan]}
     found = {name: json.loads(path.read_text("utf-8"))
              for name, path in paths.items() if path.exists()}  # fmt: skip
-    return [table for name, told in found.items() if not told["is_small"]
+    # A file of an earlier version may have no table.
+    return [table for name, told in found.items() if not told["is_small"] and "columns" in told
             for table in _tables(name, told)]  # fmt: skip
 
 
@@ -34,5 +38,6 @@ def _tables(name: str, told: Mapping[str, Any]) -> list[Table]:
     by_itself = f"{name}: the lines themselves, by a raw socket"
     return [
         *([Table(by_itself, FOUND_COLUMNS, accuracy_rows(lines), 2)] if lines else []),
-        Table(f"{name}: {told['claim']}", told["columns"], told["rows"], 1),
-    ]
+        Table(f"{name}, commit {', '.join(told['commits'])}: {told['claim']}",
+              told["columns"], told["rows"], 1),
+    ]  # fmt: skip

@@ -30,7 +30,7 @@ from benchmarks.integrations.cases import kind_of
 from benchmarks.integrations.kept import Checkout
 from benchmarks.links.failures import made_good
 from benchmarks.links.kept import append, read_as
-from benchmarks.links.program_lines import accuracies, accuracy_rows
+from benchmarks.links.program_lines import LINES, accuracies, accuracy_rows
 from benchmarks.links.reports import NO_RUN, Files, print_titled, replace_file
 from benchmarks.links.series import tell
 from benchmarks.links.sources import sources_of
@@ -54,7 +54,9 @@ SHOWING = ("benchmarks/stats.py", "benchmarks/tables.py", "benchmarks/parts.py")
 
 def measured_by(name: str) -> tuple[str, ...]:
     """Return what the parts of a program depend on, as git's paths."""
-    paths = sources_of(PROGRAMS[name].__module__)
+    # Beside the program, what measures its lines by themselves.
+    lines = ("benchmarks.links.accuracy",) if name in LINES else ()
+    paths = sources_of(PROGRAMS[name].__module__, *lines)
     own = [f":(top){path}" for path in paths if path not in SHOWING]
     return (":(top)streamlink", *own, *(integrations.MEASURED if name == "shipped" else ()))
 
@@ -244,11 +246,11 @@ def _write(
         "from": min((part.at for part in parts.used), default=""),
         "to": max((part.at for part in parts.used), default=""),
         "is_small": is_small,
+        **result.facts,
         "claim": result.claim,
         "met": result.met,
         "columns": result.columns,
         "rows": result.rows,
-        **result.facts,
         "lines_themselves": lines,
         "made_good": made_good(parts.known),
     }

@@ -39,7 +39,7 @@ def test_each_has_a_row_with_what_was_asked_and_found() -> None:
 
 
 def test_a_line_that_cannot_be_had_is_named_as_not_measured() -> None:
-    [row] = accuracy_rows({"100Mbit,10ms": {"error": "it needs root", "is_unavailable": True}})
+    [row] = accuracy_rows({"100Mbit,10ms": {"error": "it needs root"}})
     assert row[3] == "not measured"
 
 
