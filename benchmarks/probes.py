@@ -1,9 +1,9 @@
 """What ``streamlink probe`` forecasts for a line, beside transfers that follow on the same line.
 
-The models are generated at one end and dropped at the other, and are much larger than the probe's
-own; the forecast is made before the first of them begins. Over every line they travel with one
-connection. Over emulated lines, where TCP is real and several connections may carry more, they also
-travel with default settings, which open more connections while that makes a transfer faster.
+The models are generated at one end and dropped at the other. They are much larger than those of
+the probe, and the forecast is made before the first one begins. On every line each model uses one
+connection. On emulated lines, where TCP is real and several connections may carry more, models are
+also sent with default settings, which open connections while that makes a transfer faster.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def _over_one(client: ClientLink, measured: Measured, seconds: float) -> Transfe
 def _by_default(client: ClientLink, measured: Measured, seconds: float) -> Transfers:
     """Move a model each way, and compare with a round's forecast for whole models, plain."""
     down_bytes, up_bytes = (int(each.rate * seconds) for each in (measured.down, measured.up))
-    # Without costs of encodings there is one round for each executor.
+    # Without encodings, ``forecast`` returns one plain round for each executor.
     down, up = (
         next(each for each in forecast(nbytes, measured, ()) if each.executor == "whole")
         for nbytes in (down_bytes, up_bytes)

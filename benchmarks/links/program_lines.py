@@ -1,8 +1,7 @@
-"""The lines of programs, each measured by itself with a raw socket before its program begins.
+"""Measures the accuracy of each program's lines with a raw socket, before the program begins.
 
-A program makes its own lines, of the same relay and the same emulation as those of ``lines``. What
-a raw socket finds of one says how far its results can be trusted. It is kept as a part of the
-program, and printed with its result.
+The programs open their lines themselves, with the relay and the emulation that ``lines`` uses, too.
+The accuracy is kept as a part of the program, and printed with its result.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ SECONDS = 5.0
 
 
 def accuracies(name: str, part: Parts) -> dict[str, Facts]:
-    """Measure the lines of a program, each as a part of it.
+    """Measure the accuracy of each line that a program uses, as one part of the program each.
 
     Returns:
         By line, an ``Accuracy`` as JSON; or why this machine cannot have it, as ``error``.

@@ -1,6 +1,6 @@
-"""What a lossy format leaves of numbers, computed apart from streamlink: what has to arrive.
+"""The values that the receiver must have after each lossy encoding, computed without streamlink.
 
-Each is the format's rule as ``streamlink.encodings`` documents it, in plain NumPy and for F32 only.
+Each function follows the rule that ``streamlink.encodings`` documents, in plain NumPy, for F32.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BLOCK, _STEPS, _SCALE_BITS = 256, 127, 16
 
 
 def to_bf16(values: Values) -> Values:
-    """Return the nearest values that bfloat16 has, ties to even: what ``bf16`` leaves of them."""
+    """Round to the nearest bfloat16, ties to even, as ``bf16`` does."""
     bits = values.view(np.uint32)
     odd = (bits >> np.uint32(16)) & np.uint32(1)
     kept = (bits + np.uint32(0x7FFF) + odd) & np.uint32(0xFFFF0000)
@@ -27,14 +27,14 @@ def to_bf16(values: Values) -> Values:
 
 
 def to_fp16(values: Values) -> Values:
-    """Return the nearest values that float16 has, ties to even: what ``fp16`` leaves of them."""
+    """Round to the nearest float16, ties to even, as ``fp16`` does."""
     return values.astype(np.float16).astype(np.float32)
 
 
 def to_int8(values: Values) -> Values:
-    """Return what ``int8`` leaves: in each block of 256, multiples of the largest divided by 127.
+    """Quantize blocks of 256 with the step ``max|x| / 127``, as ``int8`` does.
 
-    That step is rounded up to 16 significant bits, so that each product is exact.
+    The step is rounded up to 16 significant bits, so that each product is exact.
     """
     blocks = np.pad(values, (0, -values.size % _BLOCK)).reshape(-1, _BLOCK)
     fraction, exponent = np.frexp(np.abs(blocks).max(axis=1).astype(np.float64) / _STEPS)

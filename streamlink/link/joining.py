@@ -112,14 +112,15 @@ def is_lost(error: StreamlinkError | None) -> bool:
 
 
 class Patience:
-    """For how long a client joins again. Any thread may ask, one at a time.
+    """The time limit for joining again. Not thread-safe.
 
-    Each lost session is replaced for up to ``seconds``. Sessions that do not last share them, or a
-    line that damages whatever follows a greeting would have a client join again for ever.
+    After each loss a client tries for up to ``seconds``. Sessions that are lost soon after they
+    began share one such limit: otherwise a line that damages everything after the handshake would
+    make a client join again without end.
 
     Args:
-        seconds: how long one loss is tried to be made good.
-        lasting: a session that lives for so long has lasted (seconds).
+        seconds: the limit after one loss.
+        lasting: a session that lived longer than this has a limit of its own (seconds).
         now: when the first session began.
     """
 
@@ -155,7 +156,7 @@ def join_again(
         renew: replaces the connections, which may be dead without this end's knowing.
         why: how the old session ended.
         seconds: how long to try at most.
-        at_once: False: pause first, as after a refusal; the session before did not last.
+        at_once: False: pause before the first try, too, because the last session was short.
         is_closing: ends the tries.
         clock: of the tries.
 

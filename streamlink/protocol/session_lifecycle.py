@@ -180,7 +180,7 @@ class SessionLifecycle(Machine):
             self._timers.start(_DISCONNECTED, self._outage.remaining(now=now), now=now)
 
     def _too_damaged(self, text: str) -> StreamlinkError:
-        """A session like that is lost and not refused: its client may begin another."""
+        """Return the error of a lost session: the client may begin another one."""
         return StreamAborted(AbortCode.SESSION_LOST, text, by_peer=False, who=self.peer_name)
 
     def _lose_handshake(self, reason: str, now: float) -> None:

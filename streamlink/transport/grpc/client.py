@@ -28,8 +28,8 @@ logger = logging.getLogger("streamlink.client")
 
 _THREADS = 2  # of one call, and of a channel for all of its calls (count)
 _WATCH_SECONDS = 1.0  # five times what gRPC's watcher takes
-# One bit that is flipped on the way can spoil a connection for good while it stands: HTTP/2 keeps a
-# table of headers for each (RFC 7541), and what is wrong in it is wrong in every later call.
+# One flipped bit can make every later call on a connection fail, while the connection stays open:
+# HTTP/2 keeps a header table for each connection (RFC 7541), and an entry may have been damaged.
 _FUTILE_CALLS = 2  # in a row, and their connection is replaced (count)
 _LEAST_SECONDS = 1.0  # and not sooner: a server that is down is not dialed faster for this
 
@@ -203,21 +203,19 @@ def _read(call: ClientCall, number: int, rpc: Any, posting: Posting | None) -> _
     except grpc.RpcError as error:
         logger.debug("call ended: %s", call_status(error))
         code = getattr(error, "code", lambda: None)()
-        was_cut, is_full = (
-            code is grpc.StatusCode.CANCELLED,
-            code is grpc.StatusCode.RESOURCE_EXHAUSTED,
-        )
+        was_cut = code is grpc.StatusCode.CANCELLED
+        is_full = code is grpc.StatusCode.RESOURCE_EXHAUSTED
         # For a message that did not arrive: the connection may serve others.
         is_ours = posting is not None and posting.has_failed
         end = CallEnd.CUT if was_cut and not is_ours else CallEnd.BROKEN
     how = call.detach(number, end)
-    # One message is its handshake; and what is posted are calls, too, which may be what fails.
+    # The first message is the handshake. Posted messages are calls, too, and may be what failed.
     has_failed = brought <= 1 or (posting is not None and posting.has_failed)
     return _Ended(how, was_futile=how is CallEnd.BROKEN and has_failed and not is_full)
 
 
 class _Ended(NamedTuple):
-    """How a call ended, and whether it or its posts may have failed for their connection."""
+    """How a call ended, and whether its connection may be the cause of a failure."""
 
     how: CallEnd
     was_futile: bool = False

@@ -22,7 +22,7 @@ OWN = (("grpc.use_local_subchannel_pool", 1),)  # else two channels share one co
 
 
 class Picky(grpc.GenericRpcHandler):  # type: ignore[type-arg]
-    """A server that fails every call that comes over a connection in ``spoilt``."""
+    """A server that fails each call on the connections in ``spoilt``."""
 
     def __init__(self) -> None:
         self.peers: list[str] = []
@@ -76,7 +76,7 @@ def test_a_connection_over_which_one_call_fails_serves_on(
 ) -> None:
     handler, carrier = picky
     began = running_time()
-    while running_time() < began + 1.5:  # longer than the youngest that is replaced has lived
+    while running_time() < began + 1.5:  # a connection is kept for at least one second anyway
         assert carried(carrier) is CallEnd.ENDED
         handler.spoilt.update(handler.peers)
         assert carried(carrier) is CallEnd.BROKEN
