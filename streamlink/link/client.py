@@ -373,7 +373,10 @@ class ClientLink(Closing):
     def _join_again(self, why: StreamlinkError, seconds: float) -> StreamlinkError | None:
         """Open a new session within ``seconds``; returns why that was not possible."""
         server, epoch, began = self._session.peer_name, self._dialer.epoch, self._clock()
-        text = "lost the %s (%s); trying for up to %g s to join again"
+        if seconds <= 0:
+            logger.warning("lost the %s again (%s); rejoin_timeout is used up", server, why)
+            return why
+        text = "lost the %s (%s); trying for up to %.3g s to join again"
         logger.warning(text, server, why, seconds)
         try:
             session = join_again(

@@ -135,14 +135,16 @@ def test_sessions_that_do_not_last_share_the_time_of_the_first_loss() -> None:
 
 
 class FlippedHeartbeat:
-    """Flips a bit of the first heartbeat that passes in one direction."""
+    """Flips a bit of the first heartbeat that passes in one direction, or of each."""
 
-    def __init__(self, direction: Direction) -> None:
+    def __init__(self, direction: Direction, *, always: bool = False) -> None:
         self._direction, self.has_flipped = direction, threading.Event()
+        self._always = always
 
     def passing(self, connection: int, direction: Direction, piece: bytes) -> bytes:
         """See ``Tap``."""
-        if direction != self._direction or self.has_flipped.is_set():
+        is_over = self.has_flipped.is_set() and not self._always
+        if direction != self._direction or is_over:
             return piece
         # A session's frame 3, its counter, and then its check.
         found = re.search(rb"\x1a\x02\x08.\x79", piece, re.DOTALL)
@@ -180,6 +182,26 @@ def test_a_session_that_arrives_damaged_over_and_over_is_replaced(
             peer, store = federation.peer("site-1"), MemoryStore()
             exchange_models(peer.request("echo", SPEC, attempt=FIRST), pattern_model(SPEC), store)
             assert content(store.open()) == content(pattern_model(SPEC))
+            link.close()
+
+
+def test_a_client_ends_where_each_of_its_sessions_arrives_damaged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings = config(
+        stream={"data_listen": ("none",), "max_repairs": 0},
+        heartbeat_interval=0.1,
+        rejoin_timeout=0.5,
+        session_timeout=WAIT,
+    )
+    flipping = FlippedHeartbeat("down", always=True)
+    with Federation(settings) as federation:
+        with Relay("127.0.0.1", federation.server.port, tap=flipping) as relay:
+            address = f"127.0.0.1:{relay.port}"
+            link = ClientLink(address, name="site-1", serve=echo, config=settings).start()
+            assert link.wait(WAIT)
+            assert "check the network cards" in str(link.error)
+            assert "up to -" not in caplog.text
             link.close()
 
 
