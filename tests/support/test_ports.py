@@ -22,14 +22,22 @@ def test_a_server_takes_it_and_another_one_after_it() -> None:
     for _ in range(2):
         with sl.Server(port.address) as server:
             assert server.address == port.address
-            socket.create_connection(("127.0.0.1", port.number)).close()
+            for number in (port.number, port.number + 1):
+                socket.create_connection(("127.0.0.1", number)).close()
 
 
 def test_two_are_never_the_same_and_one_that_is_gone_is_free() -> None:
     kept = [KeptPort() for _ in range(50)]
-    assert len({port.number for port in kept}) == 50
+    assert len({port.number + above for port in kept for above in (0, 1)}) == 100
     number = kept[0].number
     kept.clear()
     gc.collect()
-    with socket.socket() as other:  # without SO_REUSEADDR: it is refused beside any other
-        other.bind(("127.0.0.1", number))
+    for each in (number, number + 1):
+        with socket.socket() as other:  # without SO_REUSEADDR: it is refused beside any other
+            other.bind(("127.0.0.1", each))
+
+
+def test_the_port_above_is_kept_too() -> None:
+    port = KeptPort()
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", port.number + 1))
