@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -27,6 +26,7 @@ from streamlink.stores.memory import MemoryStore
 from streamlink.stores.versions import Versions
 from streamlink.transport.connect import dial
 from streamlink.transport.session import Session
+from tests.support.disk import flip_unnoticed
 from tests.support.joined_pumps import Transfer, failure
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import WAIT, config, exchange_models, until
@@ -104,7 +104,7 @@ def test_a_shared_base_is_hashed_again_when_it_seems_wrong(
     base = mine.get(DIGEST, SPEC.digest)
     assert base is not None
     if has_changed:
-        change(base.version.path)
+        flip_unnoticed(base.version.path, 5000, 64)
     mine.doubt(base, "the test says so")
     until(lambda: not any(each.name == "prove" for each in threading.enumerate()))
     assert of_all.digests(SPEC.digest) == (() if has_changed else (DIGEST,))
@@ -153,12 +153,3 @@ class _Liar:
 
     def close(self) -> None:
         self._dialer.close()
-
-
-def change(path: Path) -> None:
-    """Change bytes of a kept version, and restore its time: only a hash can show the change."""
-    before = path.stat()
-    with path.open("r+b") as file:
-        file.seek(5000)
-        file.write(bytes(64))
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -21,6 +21,7 @@ from streamlink.link.transfer_facts import TransferFacts
 from streamlink.model.spec import TensorSpec
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.report import RoundReport
+from tests.support.disk import flip_unnoticed
 from tests.support.jobs import Job
 from tests.support.peers import Array, Federation, Site, config
 
@@ -28,6 +29,8 @@ SIZE = 20_000
 FACTOR = np.float32(1.0001)
 Seen = list[TransferFacts]
 SMALL_SHARE, WHOLE_SHARE = 0.4, 0.99
+INSIDE = 4096 + 64
+"""A byte of a kept file that is of its tensors."""
 
 
 def initial() -> dict[str, Any]:
@@ -51,17 +54,6 @@ def after(rounds: int) -> Array:
 
 def keeping(folder: Path, **stream: Any) -> LinkConfig:
     return config(stream={"encodings": ("delta",), "kept": folder, **stream})
-
-
-def overwrite(path: Path, nbytes: int = 4000) -> None:
-    """Change bytes of a kept version, and restore its modification time."""
-    before = path.stat()
-    data = bytearray(path.read_bytes())
-    for at in range(4096 + 64, 4096 + 64 + nbytes):
-        data[at] ^= 1
-    with path.open("r+b") as file:
-        file.write(data)
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 TURNS = [["site-0", "site-1"], ["site-0"], ["site-0"], ["site-1"]]
@@ -216,7 +208,7 @@ def test_a_version_that_is_changed_under_a_job_never_gives_a_wrong_model(
         if number != 1:
             return
         for path in kept.versions(end):
-            overwrite(path)
+            flip_unnoticed(path, INSIDE, 4000)
 
     kept.on_round = change
     model = None
@@ -240,7 +232,9 @@ def test_a_client_with_a_wrong_version_costs_the_others_nothing(tmp_path: Path) 
             if (number, task.round) == (1, 1):
                 for path in kept.versions("clients"):
                     if "site-1" in str(path):
-                        overwrite(path, 1)  # a difference from it is as small as before
+                        flip_unnoticed(
+                            path, INSIDE, 1
+                        )  # a difference from it is as small as before
             return step(model, task)
 
         return WholeExecutor(work)
