@@ -35,12 +35,15 @@ class StreamConfig(Settings):
     long_bytes: Size = Field(default=64 * MiB, ge=0)
     """Most memory that windows of this process take, all streams together, beyond ``window_bytes``
     each (bytes); 0: none. A stream takes up to 32 MiB of it where its line is so long and fast that
-    ``window_bytes`` does not fill it. Without effect where ``window_bytes`` is set, and inside
-    ``memory_bytes`` where that is set. Price: this much memory at an end with such lines."""
+    ``window_bytes`` does not fill it, or where it begins with more. Without effect where
+    ``window_bytes`` is set, and inside ``memory_bytes`` where that is set. Price: this much memory
+    at an end with such lines."""
 
     initial_window_bytes: Size = Field(default=1 * MiB, ge=4 * KiB)
     """Window at the start of a stream (bytes); it grows up to ``window_bytes`` with the rate and
-    the round-trip time of the link."""
+    the round-trip time of the link. Where it is more than ``window_bytes``, the rest comes out of
+    ``long_bytes``, or out of ``memory_bytes`` where that is set; it is cut where ``window_bytes``
+    is set."""
 
     data_listen: Names = ("auto",)
     """Server: where streams are taken beside the connections of sessions, as ``CARRIER://WHERE``,

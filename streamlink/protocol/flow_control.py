@@ -88,7 +88,8 @@ class SendWindow:
         self._smallest = min(config.min_chunk_bytes, chunk_bytes)
         self.largest = chunk_bytes
         self._ack_wait = ack_wait
-        self._first_window = max(config.initial_window_bytes, self._smallest)
+        first = max(config.initial_window_bytes, self._smallest)
+        self._first_window = min(first, config.longest_window_bytes)
         self._config = config
         # End, time sent, what was received by then, and whether nothing else was in flight.
         self._unacked: deque[tuple[int, float, int, bool]] = deque()
@@ -99,9 +100,12 @@ class SendWindow:
         self.round_trip = float("inf")
         self.rate = 0.0
         self.chunk_bytes = self._smallest
-        self.wanted_bytes = self.window_bytes = min(self._first_window, config.window_bytes)
-        """What the link has room for, and what of it may be used."""
         self._cap = config.window_bytes
+        self.wanted_bytes, self.window_bytes = (
+            self._first_window,
+            min(self._first_window, self._cap),
+        )
+        """What the link has room for, and what of it may be used."""
         self._part = chunk_bytes
 
     def pace(self, part_bytes: int) -> None:
@@ -202,8 +206,7 @@ class SendWindow:
         return min(self.largest if wanted >= self.largest else size, self._part)
 
     def _window_for(self, rate: float) -> int:
-        least = min(self._first_window, self._config.window_bytes)
-        return max(least, window_for(self._config, rate, self.round_trip))
+        return max(self._first_window, window_for(self._config, rate, self.round_trip))
 
 
 # --- the receiver's side ---------------------------------------------------------------------

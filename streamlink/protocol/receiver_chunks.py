@@ -96,11 +96,17 @@ class ChunkReceiver(StreamMachine):
 
     def extra_wanted(self, *, now: float) -> int:
         """Return by how much its line needs a larger window than that of its settings (bytes)."""
-        if self._need is None or self.opened is None or self._is_whole:
+        if self.opened is None or self._is_whole:
             return 0
-        left = self.opened.brings.stop - self._credit.consumed
-        wanted = min(self._need.window_bytes(self._credit.consumed, now=now), left)
-        return max(0, wanted - self.config.stream.window_bytes)
+        stream, consumed = self.config.stream, self._credit.consumed
+        if self._need is not None:
+            wanted = self._need.window_bytes(consumed, now=now)
+        elif not self._is_accepted:
+            # What it begins with, so that the first credit has all of it.
+            wanted = min(stream.initial_window_bytes, stream.longest_window_bytes)
+        else:
+            return 0
+        return max(0, min(wanted, self.opened.brings.stop - consumed) - stream.window_bytes)
 
     @property
     def has_moved_all(self) -> bool:

@@ -5,6 +5,7 @@ same from its own side. *Round trip*: the first bytes leave when the stream was 
 behind the limit that was known before when new credit has arrived; the shortest time between the
 two is the round trip (as dynamic right-sizing does it: Fisk and Feng, "Dynamic Right-Sizing in
 TCP", 2001). *Rate*: what the sink consumes, so that a window never grows for a reader that is slow.
+Only the window that a stream begins with is needed in any case.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class WindowNeed:
 
     def __init__(self, config: StreamConfig, *, consumed: int, now: float) -> None:
         self._config = config
-        self._first = min(config.initial_window_bytes, config.window_bytes)
+        self._first = min(config.initial_window_bytes, config.longest_window_bytes)
         self.round_trip = 0.0
         """The shortest that was seen; 0: none was."""
         self._probe: tuple[int, float] | None = None

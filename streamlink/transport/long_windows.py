@@ -1,8 +1,9 @@
-"""What windows of this process have beyond their settings, on long lines: a pool of all streams.
+"""What windows of this process have beyond ``window_bytes``, on long lines: a pool of all streams.
 
 A line of 1 Gbit/s and 200 ms holds 25 MB, more than the window of a stream. Few lines are such, so
 what they need more is not reserved for each stream, but dealt from ``stream.long_bytes``, and comes
-back when a stream ends. Where ``stream.memory_bytes`` is set, that budget does it instead.
+back when a stream ends. A stream that begins with more has it from here, too. Where
+``stream.memory_bytes`` is set, that budget does it instead.
 """
 
 from __future__ import annotations

@@ -49,6 +49,13 @@ def test_a_line_of_1_gbit_is_full_after_few_round_trips(round_trip: float, few: 
     assert lost < few * round_trip
 
 
+def test_a_stream_may_begin_with_more_than_a_window_on_any_line() -> None:
+    config = LinkConfig.model_validate({"stream": {"initial_window_bytes": "48MiB"}})
+    extra = moved(config, 0.0005, most=32 * MiB).extra
+    assert extra["receiver"] == 32 * MiB
+    assert extra["sender"] > 24 * MiB  # no more than it has credit for
+
+
 @pytest.mark.parametrize("latency", [0.0005, 0.02, 0.2])
 def test_a_line_that_a_window_fills_takes_no_more(latency: float) -> None:
     assert moved(DEFAULT, latency, most=32 * MiB).extra == {"sender": 0, "receiver": 0}
