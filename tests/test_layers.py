@@ -59,7 +59,7 @@ MAY_IMPORT = {
         }
     ),
     "operate": frozenset({"rounds", "link", "config", "errors", "closing", "descriptors"}),
-    "probing": frozenset({"link", "encodings", "model", "config"}),
+    "probing": frozenset({"link", "protocol", "encodings", "model", "config"}),
     "profiling": frozenset(
         {"errors", "stores", "training", "config", "fleet", "signals", "__init__"}
     ),

@@ -10,6 +10,7 @@ from typing import Self
 
 from streamlink.cancel import CancelToken
 from streamlink.closing import Closing
+from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
     Cancelled,
@@ -53,6 +54,7 @@ class Answer(Closing):
         on_transfer: OnTransfer | None = None,
         cancel: Sequence[CancelToken] = (),
         on_committed: Callable[[ReceiveTransfer], object] = lambda transfer: None,
+        config: LinkConfig | None = None,
     ) -> None:
         # A reply has no fields for streams, as a request has: their numbers travel among its facts,
         # and the user gets only what the handler has said.
@@ -64,6 +66,7 @@ class Answer(Closing):
         self._dialer, self._session, self._topic = dialer, session, topic
         self._known, self._on_transfer = known, on_transfer
         self._cancel = cancel
+        self._config = config or session.config  # of its transfer
         self._on_committed = on_committed
         self._transfer: ReceiveTransfer | SendTransfer | None = None
 
@@ -78,7 +81,7 @@ class Answer(Closing):
         """
         number = self._take(self._sends, "sends no model")
         model = ReceiveTransfer(
-            self._session.config,
+            self._config,
             clock=self._session.clock,
             stream_id=number,
             peer_name=self._session.peer_name,
@@ -102,7 +105,7 @@ class Answer(Closing):
         """
         number = self._take(self._returns, "takes no model")
         model = SendTransfer(
-            self._session.config,
+            self._config,
             spec,
             clock=self._session.clock,
             stream_id=number,

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
 from streamlink.cancel import CancelToken
+from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
     LocalProtocolError,
@@ -51,12 +52,14 @@ class ClientRequest:
         known: KnownSpecs,
         on_transfer: OnTransfer | None = None,
         cancel: CancelToken | None = None,
+        config: LinkConfig | None = None,
     ) -> None:
         self.peer_name = session.peer_name
         """The client's name, which its certificate or token has proven where these are on."""
         self._hub, self._session, self._request = hub, session, request
         self._known, self._on_transfer = known, on_transfer
         self._cancel = cancel or CancelToken()
+        self._config = config or session.config  # of its transfer
         self._reports = Reports(session, request)
         self._transfer: SendTransfer | ReceiveTransfer | None = None
         self._is_answered = False
@@ -97,7 +100,7 @@ class ClientRequest:
         # Its tensors need not be described to a client that had them before.
         self._known.add(spec)
         outgoing = SendTransfer(
-            self._session.config,
+            self._config,
             spec,
             clock=self._session.clock,
             stream_id=self._hub.new_stream_id(),
@@ -130,7 +133,7 @@ class ClientRequest:
         """
         self._require_open()
         incoming = ReceiveTransfer(
-            self._session.config,
+            self._config,
             clock=self._session.clock,
             stream_id=self._hub.new_stream_id(),
             peer_name=self.peer_name,

@@ -24,7 +24,10 @@ from streamlink.link.probe_wire import (
     CHUNK,
     DOWN,
     ECHO,
+    FIRST_WINDOW,
+    INITIAL_WINDOW,
     LANES,
+    LONGEST_WINDOW,
     MAX_PROBE_BYTES,
     MAX_PROBE_SECONDS,
     MAX_RESENT_BYTES,
@@ -32,6 +35,9 @@ from streamlink.link.probe_wire import (
     UP,
     WINDOW,
     Discard,
+    beginning_with,
+    longest_first_window,
+    parse_size,
     plain,
     probe_model,
 )
@@ -344,7 +350,7 @@ class _Probe:
             ValueError: it is no size, or more than is left.
         """
         text = request.metadata.get(BYTES, "")
-        nbytes = int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0
+        nbytes = parse_size(text)
         if not 1 <= nbytes <= self._left:
             raise ValueError(
                 f"a probe of {text[:40]!r} bytes is refused: {self._left} of {MAX_PROBE_BYTES} "
@@ -355,7 +361,10 @@ class _Probe:
 
     def _answer(self, request: Request, nbytes: int) -> None:
         desk = self._desk
-        asked = ClientRequest(desk.hub, self.session, request, self._known, None, desk.cancel)
+        config = self._config_of(request)
+        asked = ClientRequest(
+            desk.hub, self.session, request, self._known, cancel=desk.cancel, config=config
+        )
         try:
             if request.topic == DOWN:
                 model = probe_model(nbytes)
@@ -368,6 +377,12 @@ class _Probe:
             asked.fail(error)
         finally:
             asked.close()
+
+    def _config_of(self, request: Request) -> LinkConfig:
+        """Return the settings for its model: with the first window that was asked for, if any."""
+        first_window = parse_size(request.metadata.get(FIRST_WINDOW, ""))
+        config = self.session.config
+        return beginning_with(config, first_window) if first_window else config
 
     @contextmanager
     def _counted(self, outgoing: SendTransfer) -> Iterator[SendTransfer]:
@@ -389,5 +404,11 @@ def _discard(spec: ModelSpec, nbytes: int) -> Discard:
 
 def _facts(config: LinkConfig) -> Mapping[str, str]:
     stream = config.stream
-    facts = {CHUNK: stream.chunk_bytes, WINDOW: stream.window_bytes, LANES: stream.max_lanes}
+    facts = {
+        CHUNK: stream.chunk_bytes,
+        WINDOW: stream.window_bytes,
+        LANES: stream.max_lanes,
+        INITIAL_WINDOW: stream.initial_window_bytes,
+        LONGEST_WINDOW: longest_first_window(stream),
+    }
     return {name: str(value) for name, value in facts.items()}

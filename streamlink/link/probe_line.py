@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
 from typing import Literal, Self
 
 from streamlink.cancel import CancelToken
@@ -23,9 +25,15 @@ from streamlink.link.probe_wire import (
     BYTES,
     DOWN,
     ECHO,
+    FIRST_WINDOW,
+    INITIAL_WINDOW,
+    LONGEST_WINDOW,
     TOKEN,
     UP,
     Discard,
+    beginning_with,
+    longest_first_window,
+    parse_size,
     plain,
     probe_model,
 )
@@ -45,7 +53,9 @@ __all__ = ["Flow", "Moved", "ProbeLine", "Way"]
 Way = Literal["down", "up"]
 """``down``: from the server to this end."""
 
-_SAMPLE_SECONDS = 0.02
+NO_WINDOWS: Mapping[Way, int] = MappingProxyType({})
+
+_SAMPLE_SECONDS = 0.005  # a small window is over soon
 _LAST_SECONDS = 1.0  # what an ending session may take
 _ECHO_SECONDS = 0.1  # between two echoes; far below what a session accepts in small frames
 
@@ -59,7 +69,7 @@ class Flow:
     seconds: float
     """From the request to the receiver's commit."""
     samples: tuple[tuple[float, int], ...]
-    """When how many bytes had arrived: seconds since the request, and bytes; only changes."""
+    """When how many bytes had arrived: seconds since the first request, and bytes; only changes."""
     resumes: int
     """How often its connection was lost (count)."""
     carrier: str
@@ -143,6 +153,20 @@ class ProbeLine(Closing):
         self.server = dict(reply.metadata)
         return self
 
+    @property
+    def longest_window(self) -> int:
+        """The largest window that a model may begin with at both ends (bytes).
+
+        Known once ``start`` has returned. 0: the server is older, and takes no such wish.
+        """
+        granted = parse_size(self.server.get(LONGEST_WINDOW, ""))
+        return min(granted, longest_first_window(self._config.stream))
+
+    def own_window(self, way: Way) -> int:
+        """Return the window that a model begins with by itself (bytes): the sender's setting."""
+        own = self._config.stream.initial_window_bytes
+        return own if way == "up" else parse_size(self.server.get(INITIAL_WINDOW, "")) or own
+
     def close(self) -> None:
         """Say goodbye, and drop the connections."""
         self._until_closed.close()
@@ -164,19 +188,36 @@ class ProbeLine(Closing):
         self._reply(ECHO, {}, self._config.timeouts.session_timeout)
         return self.clock() - began
 
-    def move(self, flows: Sequence[tuple[Way, int]]) -> Moved:
-        """Move models of these sizes (bytes) at the same time, and measure round trips meanwhile.
+    def move(
+        self,
+        flows: Sequence[tuple[Way, int]],
+        first_windows: Mapping[Way, int] = NO_WINDOWS,
+        up_leads: float = 0.0,
+    ) -> Moved:
+        """Move models at the same time, and measure round trips meanwhile.
+
+        Args:
+            flows: the direction of each, and its size (bytes).
+            first_windows: with which window those of a direction begin (bytes), where that is more
+                than their own; at most ``longest_window``.
+            up_leads: how much sooner those begin that go up (seconds).
 
         Raises:
             Cancelled: the token was cancelled.
             StreamlinkError: one of them failed; the others are ended.
         """
-        moving = [_Moving(self._run, way, nbytes, self.clock) for way, nbytes in flows]
+        moving = [self._moving(way, nbytes, first_windows.get(way, 0)) for way, nbytes in flows]
         echoes: list[float] = []
         is_over = self.clock.event()
         echoing = threading.Thread(target=self._echo_until, args=(is_over, echoes), daemon=True)
         try:
-            for each in moving:
+            first = [each for each in moving if each.way == "up"]
+            then = [each for each in moving if each.way == "down"]
+            for each in first:
+                each.thread.start()
+            if first and then:
+                is_over.wait(up_leads)
+            for each in then:
                 each.thread.start()
             echoing.start()
             while sum(each.sample() for each in moving):  # all of them, which ``any`` would not
@@ -193,6 +234,9 @@ class ProbeLine(Closing):
                 self.clock.join(echoing)
         return Moved(tuple(each.flow() for each in moving), tuple(echoes))
 
+    def _moving(self, way: Way, nbytes: int, first_window: int) -> _Moving:
+        return _Moving(partial(self._run, way, nbytes, first_window), way, nbytes, self.clock)
+
     def _why_it_ends(self) -> str:
         if self._cancel.is_cancelled:
             return "the probe was interrupted"
@@ -205,8 +249,8 @@ class ProbeLine(Closing):
         except StreamlinkError:
             pass  # whoever moves a model hears the same
 
-    def _run(self, way: Way, nbytes: int, note: _Moving) -> Receipt:
-        with self._ask(DOWN if way == "down" else UP, nbytes) as answer:
+    def _run(self, way: Way, nbytes: int, first_window: int, note: _Moving) -> Receipt:
+        with self._ask(way, nbytes, first_window) as answer:
             if way == "down":
                 incoming = note.transfer = answer.receive()
                 return receive_model(incoming, lambda model: Discard(model.spec))
@@ -214,11 +258,17 @@ class ProbeLine(Closing):
             outgoing = note.transfer = answer.send(model.spec)
             return send_model(outgoing, model)
 
-    def _ask(self, topic: str, nbytes: int) -> Answer:
+    def _ask(self, way: Way, nbytes: int, first_window: int) -> Answer:
+        topic = DOWN if way == "down" else UP
+        facts, config = {BYTES: str(nbytes)}, self._session.config
+        if first_window > self.own_window(way):
+            facts[FIRST_WINDOW] = str(first_window)
+            config = beginning_with(config, first_window)
         seconds = self._config.timeouts.communication_timeout
-        reply = self._reply(topic, {BYTES: str(nbytes)}, seconds)
+        reply = self._reply(topic, facts, seconds)
+        cancel = (self._cancel,)
         return Answer(
-            self._dialer, self._session, topic, reply, self._known, cancel=(self._cancel,)
+            self._dialer, self._session, topic, reply, self._known, cancel=cancel, config=config
         )
 
     def _reply(self, topic: str, facts: Mapping[str, str], seconds: float) -> Reply:
@@ -243,21 +293,23 @@ class _Moving:
     transfer: ReceiveTransfer | SendTransfer | None = None
 
     def __init__(
-        self, run: Callable[[Way, int, _Moving], Receipt], way: Way, nbytes: int, clock: Clock
+        self, move: Callable[[_Moving], Receipt], way: Way, nbytes: int, clock: Clock
     ) -> None:
-        self._move, self._way, self._nbytes, self._clock = run, way, nbytes, clock
+        self._move, self.way, self._nbytes, self._clock = move, way, nbytes, clock
         self._samples: list[tuple[float, int]] = []
         self._receipt: Receipt | None = None
         self.error: BaseException | None = None
+        # Of all that move at the same time, whichever begins first.
         self._began, self._seconds = self._clock(), 0.0
         self.thread = threading.Thread(target=self._run, name=f"probe-{way}", daemon=True)
 
     def _run(self) -> None:
+        began = self._clock()
         try:
-            self._receipt = self._move(self._way, self._nbytes, self)
+            self._receipt = self._move(self)
         except BaseException as error:
             self.error = error
-        self._seconds = self._clock() - self._began
+        self._seconds = self._clock() - began
 
     def sample(self) -> bool:
         """Note how far it is; returns whether it still moves."""
@@ -280,7 +332,7 @@ class _Moving:
         assert self._receipt is not None
         stats = self._receipt.stats
         return Flow(
-            self._way,
+            self.way,
             self._nbytes,
             self._seconds,
             tuple(self._samples),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamlink.config import LinkConfig
+from streamlink.config import LinkConfig, StreamConfig
 from streamlink.model.computed import GeneratedModel
 from streamlink.model.interfaces import Progress
 from streamlink.model.spec import ModelSpec, TensorSpec
@@ -24,7 +24,10 @@ __all__ = [
     "CHUNK",
     "DOWN",
     "ECHO",
+    "FIRST_WINDOW",
+    "INITIAL_WINDOW",
     "LANES",
+    "LONGEST_WINDOW",
     "MAX_PROBE_BYTES",
     "MAX_PROBE_SECONDS",
     "MAX_RESENT_BYTES",
@@ -32,6 +35,9 @@ __all__ = [
     "UP",
     "WINDOW",
     "Discard",
+    "beginning_with",
+    "longest_first_window",
+    "parse_size",
     "plain",
     "probe_model",
 ]
@@ -39,12 +45,14 @@ __all__ = [
 BEGIN, ECHO, DOWN, UP = "probe.begin", "probe.echo", "probe.down", "probe.up"
 """Topics: the first request, an empty reply, a model from the server, a model to it."""
 
-TOKEN, BYTES = "token", "bytes"
-"""Facts of requests: the one-time token with ``BEGIN``, the model's size with ``DOWN`` and ``UP``.
-"""
+TOKEN, BYTES, FIRST_WINDOW = "token", "bytes", "first_window_bytes"
+"""Facts of requests: the one-time token with ``BEGIN``; with ``DOWN`` and ``UP`` the model's size,
+and the window that its stream begins with."""
 
 CHUNK, WINDOW, LANES = "chunk_bytes", "window_bytes", "max_lanes"
-"""Facts of the reply to ``BEGIN``: settings of the server."""
+INITIAL_WINDOW, LONGEST_WINDOW = "initial_window_bytes", "longest_window_bytes"
+"""Facts of the reply to ``BEGIN``: settings of the server, and the largest first window of a stream
+that it grants."""
 
 MAX_PROBE_BYTES = 256 << 20
 """The most that one probe moves, both directions together (bytes of models)."""
@@ -58,10 +66,33 @@ MAX_PROBE_SECONDS = 60.0
 _PERIOD = 1 << 20
 
 
+def parse_size(text: str) -> int:
+    """Return a number of bytes that a peer has written; 0: it is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0
+
+
 def plain(config: LinkConfig) -> LinkConfig:
     """Return ``config`` without encodings: a line is measured in bytes that travel."""
     stream = config.stream.model_copy(update={"encodings": ()})
     return config.model_copy(update={"stream": stream})
+
+
+def longest_first_window(stream: StreamConfig) -> int:
+    """Return the largest window that a stream of a probe may begin with (bytes)."""
+    if stream.memory_bytes:
+        return stream.window_within(stream.memory_bytes)
+    return stream.longest_window_bytes
+
+
+def beginning_with(config: LinkConfig, first_window: int) -> LinkConfig:
+    """Return ``config`` for a stream of a probe with a larger first window than its own (bytes).
+
+    What is more than ``longest_first_window`` is cut.
+    """
+    stream = config.stream
+    first = max(stream.initial_window_bytes, min(first_window, longest_first_window(stream)))
+    changed = stream.model_copy(update={"initial_window_bytes": first})
+    return config.model_copy(update={"stream": changed})
 
 
 @cache

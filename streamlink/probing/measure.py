@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from streamlink.link.probe_line import Flow, Moved, ProbeLine, Way
 from streamlink.link.probe_wire import MAX_PROBE_BYTES
+from streamlink.probing.growth import burst_rate, grown_window, growth_seconds
 from streamlink.probing.measured import Measured, RoundTrips
 from streamlink.probing.speed import Speed, speed_of
 
@@ -28,6 +30,7 @@ _FIRST_BYTES = 16 << 10
 _ALONE, _TOGETHER = 0.22, 0.14  # shares of all bytes, for each direction of each measurement
 _ENOUGH = 0.6  # of the wanted time
 _LEAST_GROWTH, _MOST_GROWTH = 1.5, 8.0
+_MOST_TIMES_MEAN = 16
 _MOST_LONGER = 2.0  # than if all of its time had been at the mean rate: a short tail may mislead
 
 
@@ -58,9 +61,9 @@ def measure(
         StreamlinkError: the server or the line failed, or the server has ended the probe.
     """
     began = line.clock()
-    run = _Run(line, seconds, most)
     tell("round trips on the idle line")
     idle = RoundTrips.of([line.echo() for _ in range(_ECHOES)])
+    run = _Run(line, seconds, most, idle.lowest)
     note("round trip, idle", idle)
     tell("down, alone")
     down = run.alone("down")
@@ -70,7 +73,8 @@ def measure(
     note("up, alone", up)
     tell("both ways at once")
     both = run.together([("down", down.rate, 1), ("up", up.rate, 1)])
-    down_both, up_both = _speed(both, "down", beside="up"), _speed(both, "up", beside="down")
+    down_both = _no_faster(_speed(both, "down", beside="up"), down)
+    up_both = _no_faster(_speed(both, "up", beside="down"), up)
     note("down, beside up", down_both)
     note("up, beside down", up_both)
     tell(f"down, {SEVERAL} at once")
@@ -100,22 +104,46 @@ def measure(
 class _Run:
     """What one probe has moved so far."""
 
-    def __init__(self, line: ProbeLine, seconds: float, most: int) -> None:
+    def __init__(self, line: ProbeLine, seconds: float, most: int, round_trip: float) -> None:
         self._line, self._seconds, self._most = line, seconds, most
+        self._round_trip = round_trip  # of the idle line (seconds)
         self.flows: list[Flow] = []
         self.echoes: list[float] = []
 
     def alone(self, way: Way) -> Speed:
         """Move ever larger models in one direction, until one takes long enough."""
-        left, size = int(self._most * _ALONE), _FIRST_BYTES
+        left, size, window = int(self._most * _ALONE), _FIRST_BYTES, self._line.own_window(way)
         while True:
-            moved = self._move([(way, size)])
+            moved = self._move([(way, size)], {way: window})
             left -= size
             took, speed = moved.flows[0].seconds, _speed(moved, way)
             # A smaller model than the last one would show more of its start.
             if took >= self._seconds * _ENOUGH or left < size * _LEAST_GROWTH:
-                return speed
+                return self._with_all_growth(speed, way, window)
             size = min(left, int(size * self._growth(took, speed)))
+            window = self._grown(speed, moved.flows[0])
+
+    def _grown(self, speed: Speed, flow: Flow) -> int:
+        """Return the window that a larger model than the last one would have got to (bytes)."""
+        # Moments are not certain: they count only where the window has limited the whole, and not
+        # without a limit.
+        mean = grown_window(speed.rate, self._round_trip)
+        if mean <= self._line.own_window(flow.way):
+            return self._line.own_window(flow.way)
+        burst = grown_window(burst_rate(flow.samples), self._round_trip)
+        return self._granted(flow.way, min(burst, _MOST_TIMES_MEAN * mean))
+
+    def _granted(self, way: Way, window: float) -> int:
+        """Return the window with which a model begins that should have this one (bytes)."""
+        return max(self._line.own_window(way), int(min(window, self._line.longest_window)))
+
+    def _with_all_growth(self, speed: Speed, way: Way, began_with: int) -> Speed:
+        """Return the speed of a model that begins with its own window."""
+        rate, round_trip = speed.rate, self._round_trip
+        whole = growth_seconds(self._line.own_window(way), rate, round_trip)
+        # What was left to grow is in the measured start already.
+        left = growth_seconds(began_with, rate, round_trip)
+        return replace(speed, start_seconds=speed.start_seconds + whole - left)
 
     def _growth(self, took: float, speed: Speed) -> float:
         """Return how much larger the next model is: what is left of the time once it has started.
@@ -132,13 +160,32 @@ class _Run:
         for way, rate, count in parts:
             size = min(rate * self._seconds, self._most * _TOGETHER)
             flows += [(way, max(1, int(size / count)))] * count
-        return self._move(flows)
+        # What the line holds, and no more: what waits behind that would delay the acks of the other
+        # direction. Of a model that goes up it is known a round trip later what has arrived. So it
+        # begins sooner, or on a long line one would be over before the other is seen to move.
+        held = {way: rate * self._round_trip / count for way, rate, count in parts}
+        windows = {way: self._granted(way, each) for way, each in held.items()}
+        return self._move(flows, windows, up_leads=self._round_trip)
 
-    def _move(self, flows: Sequence[tuple[Way, int]]) -> Moved:
-        moved = self._line.move(flows)
+    def _move(
+        self,
+        flows: Sequence[tuple[Way, int]],
+        first_windows: Mapping[Way, int],
+        up_leads: float = 0.0,
+    ) -> Moved:
+        moved = self._line.move(flows, first_windows, up_leads)
         self.flows += moved.flows
         self.echoes += moved.echoes
         return moved
+
+
+def _no_faster(beside: Speed, alone: Speed) -> Speed:
+    """Return ``beside``, at most as fast as ``alone``.
+
+    Acks of one direction wait behind the models of the other, and then arrive together: where all
+    is over in less than a second, they would show a line that does not exist.
+    """
+    return replace(beside, rate=min(beside.rate, alone.rate))
 
 
 def _speed(moved: Moved, way: Way, beside: Way | None = None) -> Speed:

@@ -19,6 +19,7 @@ Samples = Sequence[tuple[float, int]]
 _WARM_UP = 1 / 3
 _SLICES = 8
 _LEAST_SLICE_SECONDS = 0.25
+_LEAST_SHARE = 1 / 3  # less time in common with others shows moments, and no rate
 _GROWN = 0.9  # of the rate of the second half: slower at first, and it was still growing
 
 
@@ -57,7 +58,7 @@ def speed_of(flows: Sequence[tuple[int, float, Samples]], beside: Sequence[Sampl
     Args:
         flows: of each model its bytes, its seconds from request to commit, and its samples.
         beside: samples of what moved meanwhile in the other direction; only the time in which all
-            were under way counts.
+            were under way counts, where that is at least a third of the time of the models.
 
     Raises:
         ValueError: there is no model, or one without bytes.
@@ -67,7 +68,10 @@ def speed_of(flows: Sequence[tuple[int, float, Samples]], beside: Sequence[Sampl
     total = sum(nbytes for nbytes, _, _ in flows)
     longest = max(seconds for _, seconds, _ in flows)
     curves = [samples for _, _, samples in flows]
-    first, stop = _common([*curves, *beside])
+    first, stop = _common(curves)
+    with_others = _common([*curves, *beside])
+    if with_others[1] - with_others[0] >= _LEAST_SHARE * (stop - first):
+        first, stop = with_others
     begin = max(
         first + (stop - first) * _WARM_UP,
         _grown_at([_between(samples, first, stop) for samples in curves]),

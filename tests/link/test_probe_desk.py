@@ -22,7 +22,15 @@ from streamlink.errors import (
 from streamlink.link.asking import Answer, ask_server
 from streamlink.link.client import ClientLink
 from streamlink.link.probe_line import ProbeLine
-from streamlink.link.probe_wire import BEGIN, ECHO, MAX_PROBE_BYTES, UP
+from streamlink.link.probe_wire import (
+    BEGIN,
+    DOWN,
+    ECHO,
+    MAX_PROBE_BYTES,
+    UP,
+    Discard,
+)
+from streamlink.link.receive_model import receive_model
 from streamlink.link.receive_transfer import KnownSpecs
 from streamlink.link.send_model import send_model
 from streamlink.link.server import Server
@@ -102,6 +110,8 @@ def test_the_server_tells_its_settings(server: Server) -> None:
             "chunk_bytes": str(CONFIG.stream.chunk_bytes),
             "window_bytes": str(CONFIG.stream.window_bytes),
             "max_lanes": "4",
+            "initial_window_bytes": str(1 << 20),
+            "longest_window_bytes": str(48 << 20),
         }
 
 
@@ -230,6 +240,18 @@ def test_a_size_that_is_no_number_is_refused(session: tuple[Dialer, Session], nb
     asked(session[1], BEGIN)
     with pytest.raises(RequestRefused, match="such as 65536"):
         asked(session[1], UP, bytes=nbytes)
+
+
+@pytest.mark.parametrize("window", ["", "many", "9" * 30, "-5", "1", "99999999999"])
+def test_a_model_moves_whatever_window_it_should_begin_with(
+    session: tuple[Dialer, Session], window: str
+) -> None:
+    dialer, line = session
+    asked(line, BEGIN)
+    reply = asked(line, DOWN, bytes="100000", first_window_bytes=window)
+    with Answer(dialer, line, DOWN, reply, KnownSpecs()) as answer:
+        receipt = receive_model(answer.receive(), lambda model: Discard(model.spec))
+    assert receipt.stats.received_bytes == 100_000
 
 
 def test_a_probe_that_sends_more_than_it_has_asked_for_is_stopped(

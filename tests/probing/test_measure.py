@@ -1,4 +1,4 @@
-"""A probe that the server ends early: what was measured until then is known."""
+"""What a probe measures: also where the server ends it early, and on a line that holds much."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import pytest
 
 from streamlink.config import LinkConfig, StreamConfig
 from streamlink.errors import StreamAborted
+from streamlink.link.probe_wire import MAX_PROBE_BYTES
 from streamlink.link.server import Server
 from streamlink.probing import ProbeLine, RoundTrips, Speed, measure
+from tests.probing.long_line import LongLine, arrivals
 
 
 def test_each_measurement_is_noted_as_soon_as_it_is_there() -> None:
@@ -47,3 +49,25 @@ def test_what_is_noted_is_what_is_returned() -> None:
         "up, beside down": measured.up_both,
         "down, 4 at once": measured.down_several,
     }
+
+
+LINES = [(125e6, 0.2), (125e6, 0.05), (25e6, 0.1), (12.5e6, 0.2), (1.25e6, 0.2), (125e6, 0.0005)]
+
+
+@pytest.mark.parametrize(("rate", "round_trip"), LINES)
+def test_the_forecast_is_that_of_a_stream_whose_window_grows(
+    rate: float, round_trip: float
+) -> None:
+    measured = measure(LongLine(rate, round_trip), address="nowhere:1")
+    large = int(rate * 20)
+    took = arrivals(large, rate, round_trip)[-1][0] + round_trip
+    assert measured.down.seconds_for(large) == pytest.approx(took, rel=0.03)
+    assert measured.up.seconds_for(large) == pytest.approx(took, rel=0.03)
+    assert measured.down_both.rate == pytest.approx(rate, rel=0.05)
+    assert measured.up_both.rate <= measured.up.rate
+    assert measured.nbytes <= MAX_PROBE_BYTES
+
+
+def test_a_server_that_grants_no_larger_window_shows_its_window_and_not_the_line() -> None:
+    line = LongLine(125e6, 0.2, longest_window=0)
+    assert measure(line, address="nowhere:1").down.rate < 0.7 * 125e6

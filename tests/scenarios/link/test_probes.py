@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
 
+from streamlink.cancel import CancelToken
 from streamlink.clock import running_time
 from streamlink.config import LinkConfig
-from streamlink.errors import StreamAborted, StreamlinkError
+from streamlink.errors import Cancelled, StreamAborted, StreamlinkError
 from streamlink.link.probe_desk import ProbeDesk
 from streamlink.link.probe_line import ProbeLine, Way
 from streamlink.link.server import Server
 from streamlink.probing import measure
 from streamlink.transport.connect import dial, hub_at
+from streamlink.transport.long_windows import long_windows
 from tests.support.peers import WAIT, until
 from tests.support.relay import Link, Relay
 
@@ -97,6 +100,24 @@ def test_a_model_of_a_probe_resumes_where_its_connections_broke(
         assert flow.resumes >= 1
         assert relay.counts.resets >= 1
         assert line.echo() > 0
+
+
+@pytest.mark.parametrize("way", ["down", "up"])
+def test_a_model_of_a_probe_begins_with_the_window_that_was_asked_for(way: Way) -> None:
+    slow, cancel = Link(bandwidth=4e6), CancelToken()
+    with (
+        Server() as server,
+        Relay("127.0.0.1", server.port, up=slow, down=slow, with_data_port=True) as relay,
+        ProbeLine(f"127.0.0.1:{relay.port}", cancel=cancel) as line,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        moving = pool.submit(line.move, [(way, 48 << 20)], {way: 32 << 20})
+        # Up to 16 MiB beyond the window of the settings, at each end. By itself it would take none,
+        # since the line holds less.
+        until(lambda: long_windows.dealt_bytes >= 28 << 20)
+        cancel.cancel("that was all")
+        with pytest.raises(Cancelled):
+            moving.result(WAIT)
 
 
 def test_a_probe_counts_the_connections_that_it_has_lost() -> None:

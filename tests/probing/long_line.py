@@ -1,0 +1,66 @@
+"""A line of arithmetic, for what a probe makes of one that holds more than its models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from streamlink.link.probe_line import Flow, Moved, ProbeLine, Way
+from streamlink.link.probe_wire import INITIAL_WINDOW, LONGEST_WINDOW
+
+__all__ = ["LongLine", "arrivals"]
+
+_SAMPLE_SECONDS = 0.005
+_OWN = 1 << 20
+
+
+class LongLine(ProbeLine):
+    """Every stream has a window that doubles with each round trip, and is silent for the rest.
+
+    Args:
+        rate: what it carries each way (bytes per second).
+        round_trip: seconds.
+        longest_window: with which a model may begin (bytes); 0: the server is older.
+    """
+
+    def __init__(self, rate: float, round_trip: float, longest_window: int = 48 << 20) -> None:
+        super().__init__("nowhere:1")
+        self._rate, self._round_trip = rate, round_trip
+        if longest_window:
+            self.server = {INITIAL_WINDOW: str(_OWN), LONGEST_WINDOW: str(longest_window)}
+
+    def echo(self) -> float:
+        return self._round_trip
+
+    def move(
+        self,
+        flows: Sequence[tuple[Way, int]],
+        first_windows: Mapping[Way, int] | None = None,
+        up_leads: float = 0.0,
+    ) -> Moved:
+        ways, moved = [way for way, _ in flows], []
+        for way, nbytes in flows:
+            window = max(_OWN, (first_windows or {}).get(way, 0))
+            rate = self._rate / ways.count(way)
+            samples = arrivals(nbytes, rate, self._round_trip, window)
+            took = samples[-1][0] + self._round_trip
+            moved.append(Flow(way, nbytes, took, tuple(samples), 0, "tcp"))
+        return Moved(tuple(moved), ())
+
+
+def arrivals(
+    nbytes: int, rate: float, round_trip: float, window: int = _OWN
+) -> list[tuple[float, int]]:
+    """Return when how much of a model has arrived (seconds, bytes)."""
+    found: list[tuple[float, int]] = []
+    now, done = 2 * round_trip, 0  # after the request and the greeting of the stream
+    while done < nbytes:
+        part = min(window, nbytes - done)
+        seconds = part / rate
+        count = max(1, round(seconds / _SAMPLE_SECONDS))
+        found += [
+            (now + seconds * n / count, done + part * n // count) for n in range(1, count + 1)
+        ]
+        done += part
+        now += max(round_trip, seconds)
+        window *= 2
+    return found
