@@ -11,7 +11,7 @@ from __future__ import annotations
 from streamlink.probing.speed import Samples
 from streamlink.protocol.flow_control import LONG_MARGIN
 
-__all__ = ["burst_rate", "grown_window", "growth_seconds"]
+__all__ = ["burst_rate", "grown_window", "growth_seconds", "rate_in_window"]
 
 _BURST_SECONDS = 0.015
 """More than from one sample to the next, whose moments are not so certain."""
@@ -41,6 +41,11 @@ def grown_window(rate: float, round_trip: float) -> int:
         round_trip: of the idle line (seconds).
     """
     return int(LONG_MARGIN * rate * round_trip)
+
+
+def rate_in_window(window: float, round_trip: float) -> float:
+    """Return the rate of a line on which streams grow to this window (bytes per second)."""
+    return window / (LONG_MARGIN * round_trip)
 
 
 def growth_seconds(window: float, rate: float, round_trip: float) -> float:

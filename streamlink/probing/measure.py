@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from streamlink.link.probe_line import Flow, Moved, ProbeLine, Way
 from streamlink.link.probe_wire import MAX_PROBE_BYTES
-from streamlink.probing.growth import burst_rate, grown_window, growth_seconds
+from streamlink.probing.growth import burst_rate, grown_window, growth_seconds, rate_in_window
 from streamlink.probing.measured import Measured, RoundTrips
 from streamlink.probing.speed import Speed, speed_of
 
@@ -120,8 +120,11 @@ class _Run:
             # A smaller model than the last one would show more of its start.
             if took >= self._seconds * _ENOUGH or left < size * _LEAST_GROWTH:
                 return self._with_all_growth(speed, way, window)
-            size = min(left, int(size * self._growth(took, speed)))
             window = self._grown(speed, moved.flows[0])
+            rate = speed.rate
+            if window > self._line.own_window(way):  # a smaller one has limited that rate
+                rate = max(rate, rate_in_window(window, self._round_trip))
+            size = min(left, int(size * self._growth(took, speed, rate)))
 
     def _grown(self, speed: Speed, flow: Flow) -> int:
         """Return the window that a larger model than the last one would have got to (bytes)."""
@@ -145,13 +148,13 @@ class _Run:
         left = growth_seconds(began_with, rate, round_trip)
         return replace(speed, start_seconds=speed.start_seconds + whole - left)
 
-    def _growth(self, took: float, speed: Speed) -> float:
+    def _growth(self, took: float, speed: Speed, rate: float) -> float:
         """Return how much larger the next model is: what is left of the time once it has started.
 
         By the mean rate alone it would end too early on a long line, and be half start.
         """
         left = self._seconds - speed.start_seconds
-        longer = min(_MOST_LONGER * self._seconds / took, speed.rate * left / speed.nbytes)
+        longer = min(_MOST_LONGER * self._seconds / took, rate * left / speed.nbytes)
         return min(_MOST_GROWTH, max(_LEAST_GROWTH, longer))
 
     def together(self, parts: Sequence[tuple[Way, float, int]]) -> Moved:

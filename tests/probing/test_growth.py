@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlink.probing.growth import burst_rate, grown_window, growth_seconds
+from streamlink.probing.growth import burst_rate, grown_window, growth_seconds, rate_in_window
 
 RATES, ROUND_TRIPS, WINDOWS = st.floats(1e3, 1e10), st.floats(1e-5, 2.0), st.floats(1.0, 1e9)
 
@@ -23,6 +23,12 @@ def test_a_stream_that_begins_with_what_it_grows_to_loses_nothing(
 ) -> None:
     window = grown_window(rate, round_trip) + 1
     assert growth_seconds(window, rate, round_trip) == 0.0
+
+
+@given(RATES, ROUND_TRIPS)
+def test_a_window_tells_the_rate_that_it_is_for(rate: float, round_trip: float) -> None:
+    found = rate_in_window(grown_window(rate, round_trip), round_trip)
+    assert found == pytest.approx(rate, abs=1 / round_trip)  # a window is whole bytes
 
 
 @given(WINDOWS, RATES, ROUND_TRIPS, st.floats(1.0, 100.0))
