@@ -120,11 +120,13 @@ class _Run:
             # A smaller model than the last one would show more of its start.
             if took >= self._seconds * _ENOUGH or left < size * _LEAST_GROWTH:
                 return self._with_all_growth(speed, way, window)
-            window = self._grown(speed, moved.flows[0])
-            rate = speed.rate
+            began_with, window = window, self._grown(speed, moved.flows[0])
+            rate, least = speed.rate, size * _LEAST_GROWTH
             if window > self._line.own_window(way):  # a smaller one has limited that rate
                 rate = max(rate, rate_in_window(window, self._round_trip))
             size = min(left, int(size * self._growth(took, speed, rate)))
+            if window > began_with:  # and may still be too small: one window will tell
+                size = min(size, int(max(window, least)))
 
     def _grown(self, speed: Speed, flow: Flow) -> int:
         """Return the window that a larger model than the last one would have got to (bytes)."""
