@@ -198,17 +198,17 @@ def test_each_switch_of_the_server_costs_what_it_copies(tmp_path: Path) -> None:
         store = stored(tmp_path / f"{agent}{communicator}", {"a": array})
         small = ClientSettings(comm=CommSettings(model_chunk_size=_HELD))
         site = StreamingExecutor(lambda tensor, start, values: values)
-        sites = dict.fromkeys(("a", "b"), (small, site))
         comm = CommSettings(optimize_memory=communicator, model_chunk_size=_HELD)
-        job = ServerSettings(optimize_memory=agent, comm=comm, num_rounds=2)
-        return peak_bytes(lambda: run_job(job, store, sites))
+        # One client: of two, a busy machine may serve one after the other.
+        job = ServerSettings(optimize_memory=agent, comm=comm, num_rounds=2, num_clients=1)
+        return peak_bytes(lambda: run_job(job, store, {"a": (small, site)}))
 
     found = {each: peak(*each) for each in SWITCHES}
     streamed = found[True, True]
-    # The global model, the new one, and an update of each client.
-    assert found[False, True] > streamed + 3.5 * size
-    # Of each client three copies of a message that came, and three of one that is sent.
-    assert found[True, False] > streamed + 10 * size
+    # The global model, the new one, and an update.
+    assert found[False, True] > streamed + 2.5 * size
+    # Three copies of a message that came, and three of one that is sent.
+    assert found[True, False] > streamed + 5 * size
 
 
 @pytest.mark.parametrize("is_optimized", [True, False])
