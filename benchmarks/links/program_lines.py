@@ -1,7 +1,7 @@
 """Measures the accuracy of each program's lines with a raw socket, before the program begins.
 
 The programs open their lines themselves, with the relay and the emulation that ``lines`` uses, too.
-The accuracy is kept as a part of the program, and printed with its result.
+The accuracy is kept with the results of the program, and printed with them.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ from streamlink.link.probe_wire import (
     CHUNK,
     DOWN,
     ECHO,
-    FIRST_WINDOW,
     INITIAL_WINDOW,
     LANES,
     LONGEST_WINDOW,
@@ -36,7 +35,7 @@ from streamlink.link.probe_wire import (
     WINDOW,
     Discard,
     beginning_with,
-    longest_first_window,
+    largest_initial_window,
     parse_size,
     plain,
     probe_model,
@@ -379,10 +378,10 @@ class _Probe:
             asked.close()
 
     def _config_of(self, request: Request) -> LinkConfig:
-        """Return the settings for its model: with the first window that was asked for, if any."""
-        first_window = parse_size(request.metadata.get(FIRST_WINDOW, ""))
+        """Return the settings for the model, with the initial window that the request asks for."""
+        initial_window = parse_size(request.metadata.get(INITIAL_WINDOW, ""))
         config = self.session.config
-        return beginning_with(config, first_window) if first_window else config
+        return beginning_with(config, initial_window) if initial_window else config
 
     @contextmanager
     def _counted(self, outgoing: SendTransfer) -> Iterator[SendTransfer]:
@@ -409,6 +408,6 @@ def _facts(config: LinkConfig) -> Mapping[str, str]:
         WINDOW: stream.window_bytes,
         LANES: stream.max_lanes,
         INITIAL_WINDOW: stream.initial_window_bytes,
-        LONGEST_WINDOW: longest_first_window(stream),
+        LONGEST_WINDOW: largest_initial_window(stream),
     }
     return {name: str(value) for name, value in facts.items()}

@@ -25,14 +25,13 @@ from streamlink.link.probe_wire import (
     BYTES,
     DOWN,
     ECHO,
-    FIRST_WINDOW,
     INITIAL_WINDOW,
     LONGEST_WINDOW,
     TOKEN,
     UP,
     Discard,
     beginning_with,
-    longest_first_window,
+    largest_initial_window,
     parse_size,
     plain,
     probe_model,
@@ -160,10 +159,10 @@ class ProbeLine(Closing):
         Known once ``start`` has returned. 0: the server is older, and takes no such wish.
         """
         granted = parse_size(self.server.get(LONGEST_WINDOW, ""))
-        return min(granted, longest_first_window(self._config.stream))
+        return min(granted, largest_initial_window(self._config.stream))
 
     def own_window(self, way: Way) -> int:
-        """Return the window that a model begins with by itself (bytes): the sender's setting."""
+        """Return the initial window that the sender's settings give a model (bytes)."""
         own = self._config.stream.initial_window_bytes
         return own if way == "up" else parse_size(self.server.get(INITIAL_WINDOW, "")) or own
 
@@ -191,33 +190,33 @@ class ProbeLine(Closing):
     def move(
         self,
         flows: Sequence[tuple[Way, int]],
-        first_windows: Mapping[Way, int] = NO_WINDOWS,
-        up_leads: float = 0.0,
+        initial_windows: Mapping[Way, int] = NO_WINDOWS,
+        up_lead: float = 0.0,
     ) -> Moved:
         """Move models at the same time, and measure round trips meanwhile.
 
         Args:
             flows: the direction of each, and its size (bytes).
-            first_windows: with which window those of a direction begin (bytes), where that is more
-                than their own; at most ``longest_window``.
-            up_leads: how much sooner those begin that go up (seconds).
+            initial_windows: of the models in each direction (bytes), where it is to be larger than
+                the sender's setting; at most ``longest_window``.
+            up_lead: how much earlier models that go up begin (seconds).
 
         Raises:
             Cancelled: the token was cancelled.
             StreamlinkError: one of them failed; the others are ended.
         """
-        moving = [self._moving(way, nbytes, first_windows.get(way, 0)) for way, nbytes in flows]
+        moving = [self._moving(way, nbytes, initial_windows.get(way, 0)) for way, nbytes in flows]
         echoes: list[float] = []
         is_over = self.clock.event()
         echoing = threading.Thread(target=self._echo_until, args=(is_over, echoes), daemon=True)
         try:
-            first = [each for each in moving if each.way == "up"]
-            then = [each for each in moving if each.way == "down"]
-            for each in first:
+            up = [each for each in moving if each.way == "up"]
+            down = [each for each in moving if each.way == "down"]
+            for each in up:
                 each.thread.start()
-            if first and then:
-                is_over.wait(up_leads)
-            for each in then:
+            if up and down:
+                is_over.wait(up_lead)
+            for each in down:
                 each.thread.start()
             echoing.start()
             while sum(each.sample() for each in moving):  # all of them, which ``any`` would not
@@ -234,8 +233,8 @@ class ProbeLine(Closing):
                 self.clock.join(echoing)
         return Moved(tuple(each.flow() for each in moving), tuple(echoes))
 
-    def _moving(self, way: Way, nbytes: int, first_window: int) -> _Moving:
-        return _Moving(partial(self._run, way, nbytes, first_window), way, nbytes, self.clock)
+    def _moving(self, way: Way, nbytes: int, initial_window: int) -> _Moving:
+        return _Moving(partial(self._run, way, nbytes, initial_window), way, nbytes, self.clock)
 
     def _why_it_ends(self) -> str:
         if self._cancel.is_cancelled:
@@ -249,8 +248,8 @@ class ProbeLine(Closing):
         except StreamlinkError:
             pass  # whoever moves a model hears the same
 
-    def _run(self, way: Way, nbytes: int, first_window: int, note: _Moving) -> Receipt:
-        with self._ask(way, nbytes, first_window) as answer:
+    def _run(self, way: Way, nbytes: int, initial_window: int, note: _Moving) -> Receipt:
+        with self._ask(way, nbytes, initial_window) as answer:
             if way == "down":
                 incoming = note.transfer = answer.receive()
                 return receive_model(incoming, lambda model: Discard(model.spec))
@@ -258,12 +257,12 @@ class ProbeLine(Closing):
             outgoing = note.transfer = answer.send(model.spec)
             return send_model(outgoing, model)
 
-    def _ask(self, way: Way, nbytes: int, first_window: int) -> Answer:
+    def _ask(self, way: Way, nbytes: int, initial_window: int) -> Answer:
         topic = DOWN if way == "down" else UP
         facts, config = {BYTES: str(nbytes)}, self._session.config
-        if first_window > self.own_window(way):
-            facts[FIRST_WINDOW] = str(first_window)
-            config = beginning_with(config, first_window)
+        if initial_window > self.own_window(way):
+            facts[INITIAL_WINDOW] = str(initial_window)
+            config = beginning_with(config, initial_window)
         seconds = self._config.timeouts.communication_timeout
         reply = self._reply(topic, facts, seconds)
         cancel = (self._cancel,)

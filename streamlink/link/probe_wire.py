@@ -24,7 +24,6 @@ __all__ = [
     "CHUNK",
     "DOWN",
     "ECHO",
-    "FIRST_WINDOW",
     "INITIAL_WINDOW",
     "LANES",
     "LONGEST_WINDOW",
@@ -36,7 +35,7 @@ __all__ = [
     "WINDOW",
     "Discard",
     "beginning_with",
-    "longest_first_window",
+    "largest_initial_window",
     "parse_size",
     "plain",
     "probe_model",
@@ -45,14 +44,14 @@ __all__ = [
 BEGIN, ECHO, DOWN, UP = "probe.begin", "probe.echo", "probe.down", "probe.up"
 """Topics: the first request, an empty reply, a model from the server, a model to it."""
 
-TOKEN, BYTES, FIRST_WINDOW = "token", "bytes", "first_window_bytes"
+TOKEN, BYTES, INITIAL_WINDOW = "token", "bytes", "initial_window_bytes"
 """Facts of requests: the one-time token with ``BEGIN``; with ``DOWN`` and ``UP`` the model's size,
-and the window that its stream begins with."""
+and the initial window of its stream, which a reply to ``BEGIN`` has, too: that of the server."""
 
 CHUNK, WINDOW, LANES = "chunk_bytes", "window_bytes", "max_lanes"
-INITIAL_WINDOW, LONGEST_WINDOW = "initial_window_bytes", "longest_window_bytes"
-"""Facts of the reply to ``BEGIN``: settings of the server, and the largest first window of a stream
-that it grants."""
+LONGEST_WINDOW = "longest_window_bytes"
+"""Facts of the reply to ``BEGIN``: settings of the server, and the largest initial window that it
+grants."""
 
 MAX_PROBE_BYTES = 256 << 20
 """The most that one probe moves, both directions together (bytes of models)."""
@@ -67,7 +66,7 @@ _PERIOD = 1 << 20
 
 
 def parse_size(text: str) -> int:
-    """Return a number of bytes that a peer has written; 0: it is none."""
+    """Return the size that a peer states (bytes); 0: what it wrote is no size."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0
 
 
@@ -77,20 +76,20 @@ def plain(config: LinkConfig) -> LinkConfig:
     return config.model_copy(update={"stream": stream})
 
 
-def longest_first_window(stream: StreamConfig) -> int:
+def largest_initial_window(stream: StreamConfig) -> int:
     """Return the largest window that a stream of a probe may begin with (bytes)."""
     if stream.memory_bytes:
         return stream.window_within(stream.memory_bytes)
     return stream.longest_window_bytes
 
 
-def beginning_with(config: LinkConfig, first_window: int) -> LinkConfig:
+def beginning_with(config: LinkConfig, initial_window: int) -> LinkConfig:
     """Return ``config`` for a stream of a probe with a larger first window than its own (bytes).
 
-    What is more than ``longest_first_window`` is cut.
+    What is more than ``largest_initial_window`` is cut.
     """
     stream = config.stream
-    first = max(stream.initial_window_bytes, min(first_window, longest_first_window(stream)))
+    first = max(stream.initial_window_bytes, min(initial_window, largest_initial_window(stream)))
     changed = stream.model_copy(update={"initial_window_bytes": first})
     return config.model_copy(update={"stream": changed})
 

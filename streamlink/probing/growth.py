@@ -1,4 +1,4 @@
-"""The window that a model of a probe begins with, and how long others take to grow to it.
+"""The initial window of a probe's model, and how long other streams take to grow to it.
 
 A window begins small and about doubles with each round trip. A line that is long and fast has
 carried all that one measurement may move before its window is large enough, and what was measured
@@ -18,9 +18,10 @@ _BURST_SECONDS = 0.015
 
 
 def burst_rate(samples: Samples) -> float:
-    """Return the highest rate at which bytes have arrived for a moment (bytes per second); 0: none.
+    """Return the highest rate of a short burst (bytes per second); 0: there are too few samples.
 
-    Where the window is too small, a line carries it at once, and is silent until more is allowed.
+    A window that is too small arrives in a burst at the rate of the line, and then the line is idle
+    until acks return.
     """
     highest = 0.0
     for last, (moment, done) in enumerate(samples):
@@ -44,7 +45,7 @@ def grown_window(rate: float, round_trip: float) -> int:
 
 
 def rate_in_window(window: float, round_trip: float) -> float:
-    """Return the rate of a line on which streams grow to this window (bytes per second)."""
+    """Return the rate for which a window grows to this size (bytes per second)."""
     return window / (LONG_MARGIN * round_trip)
 
 

@@ -122,16 +122,16 @@ class _Run:
                 return self._with_all_growth(speed, way, window)
             began_with, window = window, self._grown(speed, moved.flows[0])
             rate, least = speed.rate, size * _LEAST_GROWTH
-            if window > self._line.own_window(way):  # a smaller one has limited that rate
+            if window > self._line.own_window(way):  # the window has limited the rate
                 rate = max(rate, rate_in_window(window, self._round_trip))
             size = min(left, int(size * self._growth(took, speed, rate)))
-            if window > began_with:  # and may still be too small: one window will tell
+            if window > began_with:  # it may still be too small: measure one window
                 size = min(size, int(max(window, least)))
 
     def _grown(self, speed: Speed, flow: Flow) -> int:
-        """Return the window that a larger model than the last one would have got to (bytes)."""
-        # Moments are not certain: they count only where the window has limited the whole, and not
-        # without a limit.
+        """Return the window to which a larger model would have grown (bytes)."""
+        # The rate of a burst is uncertain: it counts only where the window has limited the mean
+        # rate, and up to a multiple of that.
         mean = grown_window(speed.rate, self._round_trip)
         if mean <= self._line.own_window(flow.way):
             return self._line.own_window(flow.way)
@@ -139,14 +139,14 @@ class _Run:
         return self._granted(flow.way, min(burst, _MOST_TIMES_MEAN * mean))
 
     def _granted(self, way: Way, window: float) -> int:
-        """Return the window with which a model begins that should have this one (bytes)."""
+        """Return ``window`` within what both ends allow (bytes)."""
         return max(self._line.own_window(way), int(min(window, self._line.longest_window)))
 
     def _with_all_growth(self, speed: Speed, way: Way, began_with: int) -> Speed:
-        """Return the speed of a model that begins with its own window."""
+        """Add the start-up time that a model with the usual initial window takes."""
         rate, round_trip = speed.rate, self._round_trip
         whole = growth_seconds(self._line.own_window(way), rate, round_trip)
-        # What was left to grow is in the measured start already.
+        # The measured start includes the rest of the growth.
         left = growth_seconds(began_with, rate, round_trip)
         return replace(speed, start_seconds=speed.start_seconds + whole - left)
 
@@ -165,32 +165,33 @@ class _Run:
         for way, rate, count in parts:
             size = min(rate * self._seconds, self._most * _TOGETHER)
             flows += [(way, max(1, int(size / count)))] * count
-        # What the line holds, and no more: what waits behind that would delay the acks of the other
-        # direction. Of a model that goes up it is known a round trip later what has arrived. So it
-        # begins sooner, or on a long line one would be over before the other is seen to move.
+        # The bandwidth-delay product: a longer queue would delay the acks of the other direction.
+        # Acks of a model that goes up arrive here a round trip later than the chunks of one that
+        # comes down, so it begins earlier. Otherwise they would hardly overlap on a long line.
         held = {way: rate * self._round_trip / count for way, rate, count in parts}
         windows = {way: self._granted(way, each) for way, each in held.items()}
-        return self._move(flows, windows, up_leads=self._round_trip)
+        return self._move(flows, windows, up_lead=self._round_trip)
 
     def _move(
         self,
         flows: Sequence[tuple[Way, int]],
-        first_windows: Mapping[Way, int],
-        up_leads: float = 0.0,
+        initial_windows: Mapping[Way, int],
+        up_lead: float = 0.0,
     ) -> Moved:
-        moved = self._line.move(flows, first_windows, up_leads)
+        moved = self._line.move(flows, initial_windows, up_lead)
         self.flows += moved.flows
         self.echoes += moved.echoes
         return moved
 
 
 def _no_faster(beside: Speed, alone: Speed) -> Speed:
-    """Return ``beside``, at most as fast as ``alone``.
+    """Limit the rate of ``beside`` to that of ``alone``.
 
-    Acks of one direction wait behind the models of the other, and then arrive together: where all
-    is over in less than a second, they would show a line that does not exist.
+    Acks queue behind the chunks of the other direction, and then arrive in a burst. In a
+    measurement of less than a second such a burst looks like a rate that the line does not have.
     """
-    return replace(beside, rate=min(beside.rate, alone.rate))
+    rate = min(beside.rate, alone.rate)
+    return replace(beside, rate=rate, lowest=min(beside.lowest, rate))
 
 
 def _speed(moved: Moved, way: Way, beside: Way | None = None) -> Speed:

@@ -101,11 +101,10 @@ class SendWindow:
         self.rate = 0.0
         self.chunk_bytes = self._smallest
         self._cap = config.window_bytes
-        self.wanted_bytes, self.window_bytes = (
-            self._first_window,
-            min(self._first_window, self._cap),
-        )
-        """What the link has room for, and what of it may be used."""
+        self.wanted_bytes = self._first_window
+        """What the link has room for (bytes)."""
+        self.window_bytes = min(self._first_window, self._cap)
+        """What of that may be used (bytes)."""
         self._part = chunk_bytes
 
     def pace(self, part_bytes: int) -> None:

@@ -135,7 +135,7 @@ def test_sessions_that_do_not_last_share_the_time_of_the_first_loss() -> None:
 
 
 class FlippedHeartbeat:
-    """Flips a bit of the first heartbeat that passes in one direction, or of each."""
+    """Flips one bit of the first heartbeat in one direction, or of every heartbeat."""
 
     def __init__(self, direction: Direction, *, always: bool = False) -> None:
         self._direction, self.has_flipped = direction, threading.Event()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamlink.config import LinkConfig
-from streamlink.link.probe_wire import beginning_with, longest_first_window, parse_size
+from streamlink.link.probe_wire import beginning_with, largest_initial_window, parse_size
 
 MiB = 1 << 20
 
@@ -20,11 +20,11 @@ MiB = 1 << 20
         ({"memory_bytes": "1GiB"}, 48 * MiB),
     ],
 )
-def test_a_first_window_is_at_most_what_a_stream_may_have(
+def test_a_initial_window_is_at_most_what_a_stream_may_have(
     stream: dict[str, object], longest: int
 ) -> None:
     config = LinkConfig.model_validate({"stream": stream})
-    assert longest_first_window(config.stream) == longest
+    assert largest_initial_window(config.stream) == longest
     changed = beginning_with(config, 99_999_999_999).stream
     assert changed.initial_window_bytes == longest
     # What it may grow to, and whether that was set, is as before.
@@ -33,7 +33,7 @@ def test_a_first_window_is_at_most_what_a_stream_may_have(
 
 
 @pytest.mark.parametrize("first", [0, 1, MiB])
-def test_a_first_window_is_never_smaller_than_that_of_the_settings(first: int) -> None:
+def test_a_initial_window_is_never_smaller_than_that_of_the_settings(first: int) -> None:
     config = LinkConfig.model_validate({"stream": {"initial_window_bytes": "2MiB"}})
     assert beginning_with(config, first) == config
 

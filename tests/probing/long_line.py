@@ -1,4 +1,4 @@
-"""A line of arithmetic, for what a probe makes of one that holds more than its models."""
+"""A simulated line with a large bandwidth-delay product, to test what a probe measures on it."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class LongLine(ProbeLine):
     def move(
         self,
         flows: Sequence[tuple[Way, int]],
-        first_windows: Mapping[Way, int] | None = None,
-        up_leads: float = 0.0,
+        initial_windows: Mapping[Way, int] | None = None,
+        up_lead: float = 0.0,
     ) -> Moved:
         ways, moved = [way for way, _ in flows], []
         for way, nbytes in flows:
-            window = max(_OWN, (first_windows or {}).get(way, 0))
+            window = max(_OWN, (initial_windows or {}).get(way, 0))
             rate = self._rate / ways.count(way)
             samples = arrivals(nbytes, rate, self._round_trip, window)
             took = samples[-1][0] + self._round_trip

@@ -199,7 +199,7 @@ def test_each_switch_of_the_server_costs_what_it_copies(tmp_path: Path) -> None:
         small = ClientSettings(comm=CommSettings(model_chunk_size=_HELD))
         site = StreamingExecutor(lambda tensor, start, values: values)
         comm = CommSettings(optimize_memory=communicator, model_chunk_size=_HELD)
-        # One client: of two, a busy machine may serve one after the other.
+        # One client: a busy machine might not serve two at the same time, and the peak would vary.
         job = ServerSettings(optimize_memory=agent, comm=comm, num_rounds=2, num_clients=1)
         return peak_bytes(lambda: run_job(job, store, {"a": (small, site)}))
 
