@@ -25,7 +25,7 @@ from benchmarks.stats import Result
 from benchmarks.worker import Port
 from streamlink.link import ClientLink, ClientRequest, receive_model, send_model
 from streamlink.model import GeneratedModel
-from streamlink.probing import Measured, ProbeLine, forecast, measure
+from streamlink.probing import Measured, ProbeLine, Round, forecast, measure
 
 __all__ = ["LINES", "QUICK", "PlannedLine", "deviation", "is_met", "run", "worst"]
 
@@ -38,7 +38,7 @@ Transfers = dict[str, dict[str, float]]
 TRANSFER_SECONDS, PROBE_SECONDS, PROBE_BYTES = 20.0, 5.0, 256 << 20
 WAIT_SECONDS = 300.0
 LINE_SECONDS = 180.0
-"""Of a line, with its probe and three transfers, or five."""
+"""Of a line, with its probe and three transfers, or six."""
 
 
 @dataclass(frozen=True)
@@ -214,13 +214,8 @@ def _over_one(client: ClientLink, measured: Measured, seconds: float) -> Transfe
     both_down = int(measured.down_both.rate * seconds)
     both_up = int(measured.up_both.rate * seconds)
     start = max(measured.down.start_seconds, measured.up.start_seconds)
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        down, up = _give(client, down_bytes), _take(client, up_bytes)
-        began = time.monotonic()
-        ways = [pool.submit(_give, client, both_down), pool.submit(_take, client, both_up)]
-        for each in ways:
-            each.result()
-        both = time.monotonic() - began
+    down, up = _give(client, down_bytes), _take(client, up_bytes)
+    both = _both(client, both_down, both_up)
     return {
         "down": _pair(measured.down.seconds_for(down_bytes), down, down_bytes),
         "up": _pair(measured.up.seconds_for(up_bytes), up, up_bytes),
@@ -229,17 +224,40 @@ def _over_one(client: ClientLink, measured: Measured, seconds: float) -> Transfe
 
 
 def _by_default(client: ClientLink, measured: Measured, seconds: float) -> Transfers:
-    """Move a model each way, and compare with a round's forecast for whole models, plain."""
-    down_bytes, up_bytes = (int(each.rate * seconds) for each in (measured.down, measured.up))
-    # Without encodings, ``forecast`` returns one plain round for each executor.
-    down, up = (
-        next(each for each in forecast(nbytes, measured, ()) if each.executor == "whole")
-        for nbytes in (down_bytes, up_bytes)
+    """Move models, and compare with a round's forecast, plain: each way, and both at once."""
+    down, up = (int(each.rate * seconds) for each in (measured.down, measured.up))
+    both_down, both_up = (
+        int(each.rate * seconds) for each in (measured.down_both, measured.up_both)
+    )
+    both = max(
+        _round("streaming", both_down, measured).down_seconds,
+        _round("streaming", both_up, measured).up_seconds,
     )
     return {
-        "down, default settings": _pair(down.down_seconds, _give(client, down_bytes), down_bytes),
-        "up, default settings": _pair(up.up_seconds, _take(client, up_bytes), up_bytes),
+        "down, default settings": _pair(
+            _round("whole", down, measured).down_seconds, _give(client, down), down
+        ),
+        "up, default settings": _pair(
+            _round("whole", up, measured).up_seconds, _take(client, up), up
+        ),
+        "both at once, default settings": _pair(
+            both, _both(client, both_down, both_up), both_down + both_up
+        ),
     }
+
+
+def _round(executor: str, nbytes: int, measured: Measured) -> Round:
+    # Without encodings, ``forecast`` returns one plain round for each executor.
+    return next(each for each in forecast(nbytes, measured, ()) if each.executor == executor)
+
+
+def _both(client: ClientLink, down: int, up: int) -> float:
+    """Move a model of ``down`` bytes and one of ``up`` at the same time (seconds)."""
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        began = time.monotonic()
+        for each in [pool.submit(_give, client, down), pool.submit(_take, client, up)]:
+            each.result()
+        return time.monotonic() - began
 
 
 def _pair(forecast: float, took: float, nbytes: int) -> dict[str, float]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from streamlink.encodings.registry import AUTO, offered
-from streamlink.probing.lanes import both_at_once, lanes_for, seconds_over
+from streamlink.probing.lanes import lanes_for, seconds_over
 from streamlink.probing.measured import Measured
 from streamlink.probing.speed import Speed
 
@@ -85,17 +85,15 @@ def _rounds(
 def _round(executor: str, nbytes: int, measured: Measured, cost: EncodingCost) -> Round:
     m, lanes = measured, lanes_for(measured)
 
-    def leg(one: Speed, several: Speed) -> float:
+    def leg(one: Speed, several: Speed | None) -> float:
         """Return the time of one direction: that of its slowest part, since all work at once."""
-        line = seconds_over(one, several, lanes, nbytes * cost.share)
+        line = seconds_over(one, several or one, lanes, nbytes * cost.share)
         return max(line, nbytes / cost.encode, nbytes / cost.decode)
 
     if executor == "streaming":
         # The answer to a range leaves while the next one arrives: both ways at once.
-        down_several = both_at_once(m.down, m.down_both, m.down_several)
-        up_several = both_at_once(m.up, m.up_both, m.up_several)
-        down = leg(m.down_both, down_several) + m.down.start_seconds
-        up = leg(m.up_both, up_several) + m.up.start_seconds
+        down = leg(m.down_both, m.down_both_several) + m.down.start_seconds
+        up = leg(m.up_both, m.up_both_several) + m.up.start_seconds
         seconds = max(down, up) + m.loaded.median
     else:
         down, up = leg(m.down, m.down_several), leg(m.up, m.up_several)

@@ -5,8 +5,6 @@ Arithmetic only. A stream begins with one connection, and opens one more while t
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from streamlink.probing.measured import Measured
 from streamlink.probing.speed import Speed
 
@@ -14,7 +12,7 @@ __all__ = [
     "CARRIER",
     "LEAST_GAIN",
     "SECONDS_TO_OPEN",
-    "both_at_once",
+    "are_worth_it",
     "connections_text",
     "lanes_for",
     "seconds_over",
@@ -33,8 +31,18 @@ CARRIER = "tcp"
 
 def lanes_for(measured: Measured) -> int:
     """Return how many connections a stream should have at most: one, or as many as were tried."""
-    is_worth_it = measured.carrier == CARRIER and measured.gain_of_several >= LEAST_GAIN
+    is_worth_it = are_worth_it(measured.carrier, measured.gain_of_several)
     return measured.several if is_worth_it else 1
+
+
+def are_worth_it(carrier: str, gain: float) -> bool:
+    """Return whether a stream should have several connections.
+
+    Args:
+        carrier: of the stream.
+        gain: what several connections carry of one.
+    """
+    return carrier == CARRIER and gain >= LEAST_GAIN
 
 
 def seconds_over(one: Speed, several: Speed, lanes: int, nbytes: float) -> float:
@@ -58,15 +66,6 @@ def seconds_over(one: Speed, several: Speed, lanes: int, nbytes: float) -> float
         left -= rate * SECONDS_TO_OPEN
         opening += SECONDS_TO_OPEN
     return one.start_seconds + opening + left / several.rate
-
-
-def both_at_once(alone: Speed, beside: Speed, several: Speed) -> Speed:
-    """Return the speed of several connections while a model moves the other way, too.
-
-    That was measured over one connection only. Several are assumed to lose the same share of
-    their rate, and never to gain.
-    """
-    return replace(several, rate=several.rate * min(1.0, beside.rate / alone.rate))
 
 
 def connections_text(lanes: int) -> str:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from streamlink.link.probe_line import Flow, Moved, ProbeLine, Way
 from streamlink.link.probe_wire import MAX_PROBE_BYTES
 from streamlink.probing.growth import burst_rate, grown_window, growth_seconds, rate_in_window
-from streamlink.probing.measured import Measured, RoundTrips
+from streamlink.probing.lanes import are_worth_it
+from streamlink.probing.measured import Measured, RoundTrips, gain_of
 from streamlink.probing.speed import Speed, speed_of
 
 __all__ = ["LEAST_BYTES", "MOST_SECONDS", "SEVERAL", "Note", "measure"]
@@ -71,17 +72,19 @@ def measure(
     tell("up, alone")
     up = run.alone("up")
     note("up, alone", up)
+    down_several = run.several("down", down, tell, note)
+    up_several = run.several("up", up, tell, note)
+    gain = gain_of((down, down_several), (up, up_several))
+    is_worth_it = are_worth_it(run.flows[-1].carrier, gain)
+    share = _TOGETHER / 2 if is_worth_it else _TOGETHER
     tell("both ways at once")
-    both = run.together([("down", down.rate, 1), ("up", up.rate, 1)])
-    down_both = _no_faster(_speed(both, "down", beside="up"), down)
-    up_both = _no_faster(_speed(both, "up", beside="down"), up)
+    down_both, up_both = run.both(down, up, 1, share)
     note("down, beside up", down_both)
     note("up, beside down", up_both)
-    tell(f"down, {SEVERAL} at once")
-    down_several = run.together([("down", down.rate, SEVERAL)])
-    note(f"down, {SEVERAL} at once", _speed(down_several, "down"))
-    tell(f"up, {SEVERAL} at once")
-    up_several = run.together([("up", up.rate, SEVERAL)])
+    both_several = None
+    if is_worth_it:
+        tell(f"both ways at once, {SEVERAL} each")
+        both_several = run.both(down_several, up_several, SEVERAL, share)
     return Measured(
         address=address,
         carrier=run.flows[-1].carrier,
@@ -93,8 +96,10 @@ def measure(
         down_both=down_both,
         up_both=up_both,
         several=SEVERAL,
-        down_several=_speed(down_several, "down"),
-        up_several=_speed(up_several, "up"),
+        down_several=down_several,
+        up_several=up_several,
+        down_both_several=both_several and both_several[0],
+        up_both_several=both_several and both_several[1],
         lost_connections=sum(each.resumes for each in run.flows),
         seconds=line.clock() - began,
         nbytes=sum(each.nbytes for each in run.flows),
@@ -159,11 +164,34 @@ class _Run:
         longer = min(_MOST_LONGER * self._seconds / took, rate * left / speed.nbytes)
         return min(_MOST_GROWTH, max(_LEAST_GROWTH, longer))
 
-    def together(self, parts: Sequence[tuple[Way, float, int]]) -> Moved:
+    def several(self, way: Way, alone: Speed, tell: Callable[[str], None], note: Note) -> Speed:
+        """Move several models in one direction."""
+        what = f"{way}, {SEVERAL} at once"
+        tell(what)
+        speed = _speed(self._together([(way, alone.rate, SEVERAL)], _TOGETHER), way)
+        note(what, speed)
+        return speed
+
+    def both(self, down: Speed, up: Speed, count: int, share: float) -> tuple[Speed, Speed]:
+        """Move models in both directions.
+
+        Args:
+            down: of ``count`` connections while nothing goes up.
+            up: of as many while nothing comes down.
+            count: of models in each direction.
+            share: of all bytes, for each direction.
+        """
+        moved = self._together([("down", down.rate, count), ("up", up.rate, count)], share)
+        return (
+            _no_faster(_speed(moved, "down", beside="up"), down),
+            _no_faster(_speed(moved, "up", beside="down"), up),
+        )
+
+    def _together(self, parts: Sequence[tuple[Way, float, int]], share: float) -> Moved:
         """Move several models at once: of each part its direction, its rate alone, and a count."""
         flows: list[tuple[Way, int]] = []
         for way, rate, count in parts:
-            size = min(rate * self._seconds, self._most * _TOGETHER)
+            size = min(rate * self._seconds, self._most * share)
             flows += [(way, max(1, int(size / count)))] * count
         # The bandwidth-delay product: a longer queue would delay the acks of the other direction.
         # Acks of a model that goes up arrive here a round trip later than the chunks of one that

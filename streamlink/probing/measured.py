@@ -8,7 +8,7 @@ from statistics import median
 
 from streamlink.probing.speed import Speed
 
-__all__ = ["Measured", "RoundTrips"]
+__all__ = ["Measured", "RoundTrips", "gain_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,10 @@ class Measured:
     down_several: Speed
     """Over that many connections together."""
     up_several: Speed
+    down_both_several: Speed | None
+    """Over that many connections, while as many carried models the other way; None: not measured,
+    because several carry hardly more than one."""
+    up_both_several: Speed | None
     lost_connections: int
     """Connections of models that broke and were replaced (count)."""
     seconds: float
@@ -74,5 +78,14 @@ class Measured:
 
     @property
     def gain_of_several(self) -> float:
-        """What several connections carry of one, in the direction where they gain more."""
-        return max(self.down_several.rate / self.down.rate, self.up_several.rate / self.up.rate)
+        """See ``gain_of``."""
+        return gain_of((self.down, self.down_several), (self.up, self.up_several))
+
+
+def gain_of(*ways: tuple[Speed, Speed]) -> float:
+    """Return what several connections carry of one, in the direction where they gain more.
+
+    Args:
+        ways: for each direction the speed over one connection, and over several.
+    """
+    return max(several.rate / one.rate for one, several in ways)

@@ -24,13 +24,15 @@ _SHORT_SECONDS = 0.5
 def as_text(measured: Measured) -> str:
     """Return what was measured."""
     m, count = measured, measured.several
-    rows = (
+    every = (
         ("down, alone", m.down),
         ("up, alone", m.up),
         ("down, beside up", m.down_both),
         ("up, beside down", m.up_both),
         (f"down, {count} at once", m.down_several),
         (f"up, {count} at once", m.up_several),
+        (f"down, {count} beside {count}", m.down_both_several),
+        (f"up, {count} beside {count}", m.up_both_several),
     )
     lost = f"{m.lost_connections} lost" if m.lost_connections else "none lost"
     way = "TLS" if m.is_encrypted else "plain text"
@@ -41,7 +43,7 @@ def as_text(measured: Measured) -> str:
         f"{head}; connections: {lost}",
         f"  round trip, idle      {_trips(m.idle)}",
         f"  round trip, loaded    {_trips(m.loaded)}",
-        *(f"  {name:<22}{_speed(speed)}" for name, speed in rows),
+        *(f"  {name:<22}{_speed(speed)}" for name, speed in every if speed is not None),
     ]
     if min(m.down.seconds, m.up.seconds) < _SHORT_SECONDS:
         lines.append(
@@ -103,9 +105,8 @@ def forecast_text(
     if lanes > 1:
         lines += _note(
             f"connections: a stream begins with one and opens the next after {SECONDS_TO_OPEN:g} s "
-            f"each. The rates of 1 and of {lanes} were measured; in between the rate is assumed to "
-            "grow evenly. Streaming uses both ways at once, which was measured over one connection "
-            "each way; several are assumed to lose the same share of their rate"
+            f"each. The rates of 1 and of {lanes} were measured, also both ways at once, which is "
+            "how streaming uses the line; in between the rate is assumed to grow evenly"
         )
     return "\n".join(lines)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from streamlink.probing.lanes import LEAST_GAIN
 from streamlink.probing.measured import Measured, RoundTrips
 from streamlink.probing.speed import Speed
 
@@ -32,6 +33,8 @@ def a_line(
         several=4,
         down_several=speed(gain),
         up_several=speed(gain),
+        down_both_several=speed(gain) if gain >= LEAST_GAIN else None,
+        up_both_several=speed(gain) if gain >= LEAST_GAIN else None,
         lost_connections=0,
         seconds=30.0,
         nbytes=int(30 * rate),

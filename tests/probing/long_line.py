@@ -20,11 +20,19 @@ class LongLine(ProbeLine):
         rate: what it carries each way (bytes per second).
         round_trip: seconds.
         longest_window: with which a model may begin (bytes); 0: the server is older.
+        share: of ``rate`` that one connection can have; both directions share ``rate`` where it
+            is less than 1.
     """
 
-    def __init__(self, rate: float, round_trip: float, longest_window: int = 48 << 20) -> None:
+    def __init__(
+        self,
+        rate: float,
+        round_trip: float,
+        longest_window: int = 48 << 20,
+        share: float = 1.0,
+    ) -> None:
         super().__init__("nowhere:1")
-        self._rate, self._round_trip = rate, round_trip
+        self._rate, self._round_trip, self._share = rate, round_trip, share
         if longest_window:
             self.server = {INITIAL_WINDOW: str(_OWN), LONGEST_WINDOW: str(longest_window)}
 
@@ -40,7 +48,8 @@ class LongLine(ProbeLine):
         ways, moved = [way for way, _ in flows], []
         for way, nbytes in flows:
             window = max(_OWN, (initial_windows or {}).get(way, 0))
-            rate = self._rate / ways.count(way)
+            sharing = ways.count(way) if self._share == 1.0 else len(ways)
+            rate = min(self._rate * self._share, self._rate / sharing)
             samples = arrivals(nbytes, rate, self._round_trip, window)
             took = samples[-1][0] + self._round_trip
             moved.append(Flow(way, nbytes, took, tuple(samples), 0, "tcp"))

@@ -95,7 +95,7 @@ def test_a_direction_that_lanes_make_slower_is_forecast_over_one() -> None:
     line = a_line(gain=2.0)
     slower = replace(line, down_several=replace(line.down_several, rate=line.down.rate / 2))
     found, alone = rounds(10**9, slower), rounds(10**9, a_line(gain=1.0))
-    for executor in ("streaming", "whole"):
+    for executor in ("on disk", "whole"):
         down = alone[executor, "plain"].down_seconds
         assert found[executor, "plain"].down_seconds == down
         assert found[executor, "plain"].up_seconds < alone[executor, "plain"].up_seconds
@@ -107,11 +107,21 @@ def test_a_short_transfer_ends_before_more_connections_are_open() -> None:
     assert one["whole", "plain"].seconds == four["whole", "plain"].seconds
 
 
-def test_several_connections_lose_what_one_loses_when_both_directions_move() -> None:
+def test_a_streaming_round_is_forecast_with_what_several_carry_both_ways_at_once() -> None:
     line = a_line(1e6, gain=4.0)
-    half = replace(line.down_both, rate=line.down.rate / 2)
-    found = rounds(10**12, replace(line, down_both=half, up_both=half))
-    assert found["streaming", "plain"].seconds == pytest.approx(10**12 / 2e6, rel=0.01)
+    half = replace(line.down_several, rate=line.down_several.rate / 2)
+    found = rounds(10**12, replace(line, up_both_several=half))
+    assert found["streaming", "plain"].down_seconds == pytest.approx(10**12 / 4e6, rel=0.01)
+    assert found["streaming", "plain"].up_seconds == pytest.approx(10**12 / 2e6, rel=0.01)
+    assert found["whole", "plain"].up_seconds == pytest.approx(10**12 / 4e6, rel=0.01)
+
+
+def test_several_that_are_slower_both_ways_at_once_are_forecast_over_one() -> None:
+    line = a_line(1e6, gain=4.0)
+    tenth = replace(line.down_both, rate=line.down_both.rate / 10)
+    found = rounds(10**9, replace(line, down_both_several=tenth, up_both_several=tenth))
+    alone = rounds(10**9, a_line(1e6))
+    assert found["streaming", "plain"].seconds == alone["streaming", "plain"].seconds
 
 
 def test_each_further_connection_opens_when_a_stream_opens_it() -> None:

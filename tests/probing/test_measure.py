@@ -30,7 +30,7 @@ def test_each_measurement_is_noted_as_soon_as_it_is_there() -> None:
         with pytest.raises(StreamAborted, match="round 4 runs"):
             measure(line, address=server.address, seconds=0.5, note=note)
     assert list(found)[:2] == ["round trip, idle", "down, alone"]
-    assert "down, 4 at once" not in found
+    assert "down, beside up" not in found
     assert isinstance(found["round trip, idle"], RoundTrips)
     assert isinstance(found["down, alone"], Speed)
 
@@ -45,9 +45,10 @@ def test_what_is_noted_is_what_is_returned() -> None:
         "round trip, idle": measured.idle,
         "down, alone": measured.down,
         "up, alone": measured.up,
+        "down, 4 at once": measured.down_several,
+        "up, 4 at once": measured.up_several,
         "down, beside up": measured.down_both,
         "up, beside down": measured.up_both,
-        "down, 4 at once": measured.down_several,
     }
 
 
@@ -66,6 +67,21 @@ def test_the_forecast_is_that_of_a_stream_whose_window_grows(
     assert measured.down_both.rate == pytest.approx(rate, rel=0.05)
     assert measured.up_both.rate <= measured.up.rate
     assert measured.nbytes <= MAX_PROBE_BYTES
+
+
+def test_several_that_carry_more_are_measured_in_both_directions_too() -> None:
+    measured = measure(LongLine(12.5e6, 0.05, share=0.3), address="nowhere:1")
+    assert measured.down_several.rate == pytest.approx(12.5e6, rel=0.05)
+    assert measured.down_both.rate == pytest.approx(0.3 * 12.5e6, rel=0.05)
+    for each in (measured.down_both_several, measured.up_both_several):
+        assert each is not None
+        assert each.rate == pytest.approx(0.5 * 12.5e6, rel=0.05)
+    assert measured.nbytes <= MAX_PROBE_BYTES
+
+
+def test_several_that_carry_no_more_are_not_measured_in_both_directions() -> None:
+    measured = measure(LongLine(12.5e6, 0.05), address="nowhere:1")
+    assert (measured.down_both_several, measured.up_both_several) == (None, None)
 
 
 def test_a_server_that_grants_no_larger_window_shows_its_window_and_not_the_line() -> None:

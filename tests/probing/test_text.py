@@ -30,6 +30,8 @@ def test_the_text_has_each_measurement() -> None:
     assert "round trip, idle            50 ms" in text
     assert "down, 4 at once" in text
     assert text.count("100 Mbit/s") == 4
+    assert text.count("4 beside 4") == 2
+    assert text.count("200 Mbit/s") == 4
     assert "rough" not in text
 
 
@@ -116,8 +118,11 @@ def test_what_is_assumed_of_several_connections_is_said_where_they_count() -> No
         rounds = forecast(10**9, a_line(gain=gain), ())
         return " ".join(forecast_text(10**9, rounds, (), "nothing").split())
 
-    assert "The rates of 1 and of 4 were measured; in between the rate is assumed" in text(2.0)
+    measured = "The rates of 1 and of 4 were measured, also both ways at once"
+    assert measured in text(2.0)
+    assert "in between the rate is assumed" in text(2.0)
     assert "assumed" not in text(1.0)
+    assert "4 beside 4" not in as_text(a_line(gain=1.0))
 
 
 def test_everything_is_in_the_json() -> None:
