@@ -14,6 +14,7 @@ from streamlink.config import StreamConfig, TimeoutConfig
 from streamlink.config.values import KiB, MiB
 from streamlink.probing.lanes import CARRIER, connections_text, lanes_for
 from streamlink.probing.measured import Measured
+from streamlink.protocol.flow_control import LONG_MARGIN
 
 __all__ = ["Choice", "longest_silence", "propose", "size_text"]
 
@@ -34,6 +35,8 @@ class Choice:
     text: str
     """The value, as it is written in a file of settings."""
     reason: str
+    is_set: bool = True
+    """False: nothing is to be set, as the default fits and does more than the same value, set."""
 
 
 def propose(measured: Measured) -> tuple[Choice, ...]:
@@ -78,23 +81,28 @@ def _chunk(measured: Measured) -> Choice:
 
 
 def _window(measured: Measured, chunk: int) -> Choice:
-    default = StreamConfig().window_bytes
+    default = StreamConfig()
     held = measured.fastest * measured.idle.median
-    needed = 2 * held + 4 * chunk
-    size = default
-    while size < min(needed, _MOST_WINDOW):
-        size *= 2
+    needed = LONG_MARGIN * held + 4 * chunk
     holds = (
         f"the line holds {held / 1e6:.3g} MB on the way ({measured.fastest / 1e6:.4g} MB/s x "
-        f"{measured.idle.median * 1e3:.3g} ms); twice that and four chunks are "
-        f"{needed / 1e6:.3g} MB"
+        f"{measured.idle.median * 1e3:.3g} ms)"
     )
-    if size == default:
-        why = f"the default; {holds}"
-    elif needed > _MOST_WINDOW:
-        why = f"{holds}; not more than {size_text(_MOST_WINDOW)}, which is memory at each end"
+    if LONG_MARGIN * held <= default.longest_window_bytes:
+        size = default.window_bytes
+        why = (
+            f"the default, which grows to up to {size_text(default.longest_window_bytes)} on a "
+            f"long and fast line, and would not if it were set; {holds}"
+        )
+        return Choice("stream.window_bytes", size, size_text(size), why, is_set=False)
+    size = default.window_bytes
+    while size < min(needed, _MOST_WINDOW):
+        size *= 2
+    why = f"{holds}; twice that and four chunks are {needed / 1e6:.3g} MB"
+    if needed > _MOST_WINDOW:
+        why += f"; not more than {size_text(_MOST_WINDOW)}, which is memory at each end"
     else:
-        why = f"{holds}; a smaller window would leave the line empty between acknowledgements"
+        why += "; a smaller window would leave the line empty between acknowledgements"
     return Choice("stream.window_bytes", size, size_text(size), why)
 
 

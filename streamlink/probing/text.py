@@ -146,7 +146,10 @@ def _note(text: str) -> list[str]:
 
 
 def as_yaml(measured: Measured, choices: Sequence[Choice]) -> str:
-    """Return the proposed settings as a file for ``--config``, with the reasons as comments."""
+    """Return the proposed settings as a file for ``--config``, with the reasons as comments.
+
+    What is not to be set is a comment, too.
+    """
     return "\n".join([*_yaml_lines(measured, choices), ""])
 
 
@@ -161,7 +164,7 @@ def _yaml_lines(measured: Measured, choices: Sequence[Choice]) -> Iterator[str]:
         yield f"{section}:"
         for each in every:
             yield from _comment(each.reason, "  ")
-            yield f"  {each.name.partition('.')[2]}: {each.text}"
+            yield f"  {'' if each.is_set else '# '}{each.name.partition('.')[2]}: {each.text}"
 
 
 def _comment(text: str, indent: str) -> list[str]:
@@ -177,9 +180,13 @@ def as_json(
     costs: Sequence[EncodingCost],
 ) -> dict[str, Any]:
     """Return everything; bytes, seconds and bytes per second."""
+    settings = {
+        each.name: {"value": each.value, "reason": each.reason, "is_set": each.is_set}
+        for each in choices
+    }
     return {
         "measured": asdict(measured),
-        "settings": {each.name: {"value": each.value, "reason": each.reason} for each in choices},
+        "settings": settings,
         "encodings": [asdict(each) for each in costs],
         "rounds": [asdict(each) for each in rounds],
     }

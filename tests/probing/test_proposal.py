@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from streamlink.config import JobConfig
+from streamlink.config import JobConfig, StreamConfig
 from streamlink.config.values import KiB, MiB
 from streamlink.probing.measured import Measured
 from streamlink.probing.proposal import Choice, longest_silence, propose, size_text
@@ -48,9 +48,10 @@ def test_timeouts_outlast_ten_silences_of_the_line_and_a_lost_connection(
 @given(lines())
 def test_a_window_holds_what_the_line_holds_or_is_the_most(measured: Measured) -> None:
     choices = proposed(measured)
-    window, chunk = choices["stream.window_bytes"].value, choices["stream.chunk_bytes"].value
+    window, chunk = choices["stream.window_bytes"], choices["stream.chunk_bytes"].value
     held = measured.fastest * measured.idle.median
-    assert window >= min(256 * MiB, held + 4 * chunk)
+    largest = window.value if window.is_set else StreamConfig().longest_window_bytes
+    assert largest >= min(256 * MiB, held + 4 * chunk)
 
 
 @given(lines())
@@ -82,9 +83,16 @@ def test_timeouts_do_not_grow_with_a_model_but_with_the_silence() -> None:
 
 
 def test_a_long_fast_line_gets_a_window_above_the_default_and_the_figures() -> None:
-    choice = proposed(a_line(125e6, 0.2))["stream.window_bytes"]
-    assert choice.text == "64MiB"
-    assert "125 MB/s x 200 ms" in choice.reason
+    choice = proposed(a_line(250e6, 0.2))["stream.window_bytes"]
+    assert (choice.text, choice.is_set) == ("128MiB", True)
+    assert "250 MB/s x 200 ms" in choice.reason
+
+
+@pytest.mark.parametrize("round_trip", [0.0005, 0.05, 0.15])
+def test_a_window_that_grows_enough_by_itself_is_not_set(round_trip: float) -> None:
+    choice = proposed(a_line(125e6, round_trip))["stream.window_bytes"]
+    assert (choice.text, choice.is_set) == ("16MiB", False)
+    assert "grows to up to 48MiB" in choice.reason
 
 
 @pytest.mark.parametrize(("nbytes", "text"), [(2 * MiB, "2MiB"), (96 * KiB, "96KiB"), (7, "7")])

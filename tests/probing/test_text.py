@@ -53,11 +53,11 @@ def test_settings_are_written_with_their_reasons() -> None:
 
 
 def test_yaml_is_a_file_of_settings(tmp_path: Path) -> None:
-    measured = a_line(125e6, 0.1, gain=1.5)
+    measured = a_line(250e6, 0.1, gain=1.5)
     file = tmp_path / "line.yaml"
     file.write_text(as_yaml(measured, propose(measured)))
     config = JobConfig.assemble(file)
-    assert (config.stream.window_bytes, config.stream.max_lanes) == (64 << 20, 4)
+    assert (config.stream.longest_window_bytes, config.stream.max_lanes) == (128 << 20, 4)
     assert config.timeouts.streaming_ack_wait == 60.0
     assert "# " in file.read_text()
 
@@ -67,8 +67,17 @@ def test_yaml_has_just_the_proposed_values(measured: Measured) -> None:
     choices = propose(measured)
     written = [each.strip() for each in as_yaml(measured, choices).splitlines()]
     values = [each for each in written if each and not each.startswith("#")]
-    keys = [f"{each.name.partition('.')[2]}: {each.text}" for each in choices]
-    assert values == ["stream:", *keys[:3], "timeouts:", *keys[3:]]
+    keys = [f"{each.name.partition('.')[2]}: {each.text}" for each in choices if each.is_set]
+    assert values == ["stream:", *keys[:-3], "timeouts:", *keys[-3:]]
+    window = next(each for each in choices if each.name == "stream.window_bytes")
+    assert (f"# window_bytes: {window.text}" in written) == (not window.is_set)
+
+
+def test_a_window_that_is_not_to_be_set_still_grows_with_the_file(tmp_path: Path) -> None:
+    measured = a_line(125e6, 0.15)
+    file = tmp_path / "line.yaml"
+    file.write_text(as_yaml(measured, propose(measured)))
+    assert JobConfig.assemble(file).stream.longest_window_bytes == 48 << 20
 
 
 def test_a_forecast_names_executors_encodings_and_what_was_tried() -> None:

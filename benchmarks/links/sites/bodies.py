@@ -45,7 +45,7 @@ def probe(port: Port, address: str, seconds: float, most: int) -> None:
         round_trip=measured.idle.median,
         seconds=measured.seconds,
         nbytes=measured.nbytes,
-        settings={each.name: each.value for each in choices},
+        settings={each.name: each.value for each in choices if each.is_set},
         reasons={each.name: each.reason for each in choices},
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import streamlink
 from benchmarks.links.failures import standing
 from benchmarks.links.goals import MORE_MEMORY_BYTES, Goal, commits_of
 from benchmarks.links.sites.cases import CLIENTS, SERVER, SiteRun
@@ -19,14 +20,18 @@ def limit_bytes(run: SiteRun, name: str) -> int:
     """Return what a process may hold over its base (bytes).
 
     The server's is its own computation. A client with a whole executor holds the model once, with
-    duplex the next one, too; one that streams holds two windows. Each has 64 MiB beside that.
+    duplex the next one, too; one that streams holds two windows, and if the probe proposes the
+    default, what they may grow by together. Each has 64 MiB beside that.
     """
     if name == SERVER:
         return run.peak_bytes
     variant, settings = run.case.variant, run.probed[name].settings
     if variant.executor == "streaming":
         chunks = MORE_CHUNKS * settings["stream.chunk_bytes"]
-        return int(STREAMS * (settings["stream.window_bytes"] + chunks)) + MORE_MEMORY_BYTES
+        default = streamlink.StreamConfig()
+        window = settings.get("stream.window_bytes", default.window_bytes)
+        grown = 0 if "stream.window_bytes" in settings else default.long_bytes
+        return int(STREAMS * (window + chunks) + grown) + MORE_MEMORY_BYTES
     return run.case.nbytes * (1 + variant.duplex) + MORE_MEMORY_BYTES
 
 

@@ -59,9 +59,10 @@ def settings_of(
     """
     chosen = list(probed.values()) if client is None else [probed[client]]
     found: dict[str, dict[str, Any]] = {"stream": {}}
-    for name in chosen[0].settings:
+    for name in dict.fromkeys(name for each in chosen for name in each.settings):
         section, _, key = name.partition(".")
-        found.setdefault(section, {})[key] = max(each.settings[name] for each in chosen)
+        values = [each.settings[name] for each in chosen if name in each.settings]
+        found.setdefault(section, {})[key] = max(values)
     if encoding == "auto":
         found["stream"]["encodings"] = ["auto"]
     elif encoding == "bf16":

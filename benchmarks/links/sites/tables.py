@@ -108,12 +108,13 @@ def setting_rows(runs: Sequence[SiteRun]) -> list[tuple[str, ...]]:
     if not probed:
         return []
     found: list[tuple[str, ...]] = []
-    for name in probed[NEAR].settings:
-        values = [probed[client].settings[name] for client in CLIENTS]
+    for name in dict.fromkeys(name for client in CLIENTS for name in probed[client].settings):
+        values = [probed[client].settings.get(name) for client in CLIENTS]
         key = name.partition(".")[2]
         theirs = str(seed.TIMEOUTS.get(key, "–"))
         unit = ", s" if name.startswith("timeouts.") else ""
-        cells = (_setting(key, each) for each in (*values, max(values)))
+        most = max(each for each in values if each is not None)
+        cells = ("default" if each is None else _setting(key, each) for each in (*values, most))
         found.append((f"{key}{unit}", *cells, theirs))
     rates = [f"{each.down * 8e-6:.4g} / {each.up * 8e-6:.4g}" for each in probed.values()]
     trips = [f"{each.round_trip * 1e3:.1f}" for each in probed.values()]

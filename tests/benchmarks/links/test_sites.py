@@ -13,6 +13,7 @@ import pytest
 import streamlink
 from benchmarks.links.cases import Accuracy
 from benchmarks.links.failures import standing
+from benchmarks.links.goals import MORE_MEMORY_BYTES
 from benchmarks.links.lines import Line
 from benchmarks.links.sites import seed, weights
 from benchmarks.links.sites.cases import (
@@ -26,7 +27,7 @@ from benchmarks.links.sites.cases import (
     Used,
     Variant,
 )
-from benchmarks.links.sites.goals import site_goals
+from benchmarks.links.sites.goals import limit_bytes, site_goals
 from benchmarks.links.sites.plans import SitePlan, plan_seconds, site_plan, small_site_plan
 from benchmarks.links.sites.probing import settings_of
 from benchmarks.links.sites.report import read_sites, summary_of, text_of
@@ -38,6 +39,7 @@ from benchmarks.links.sites.tables import (
     job_rows,
     line_rows,
     rows_of,
+    setting_rows,
     time_rows,
 )
 from benchmarks.processes import Sample
@@ -133,6 +135,21 @@ def test_each_client_takes_what_is_proposed_for_its_line_and_the_server_the_larg
     waits = [settings_of(PROBED, name, "plain")["timeouts"]["streaming_ack_wait"]
              for name in (NEAR, FAR, None)]  # fmt: skip
     assert waits == [60.0, 90.0, 90.0]
+
+
+def test_what_is_proposed_for_one_line_alone_is_set_at_its_ends_alone() -> None:
+    settings = dict(probed_of().settings)
+    del settings["stream.window_bytes"]
+    default = replace(probed_of(), settings=settings)
+    probed = {NEAR: default, FAR: probed_of(stream__window_bytes=64 << 20)}
+    windows = [settings_of(probed, name, "plain")["stream"].get("window_bytes")
+               for name in (NEAR, FAR, None)]  # fmt: skip
+    assert windows == [None, 64 << 20, 64 << 20]
+    rows = {row[0]: row[1:4] for row in setting_rows([site_run(probed=probed)])}
+    assert rows["window_bytes"] == ("default", "64 MiB", "64 MiB")
+    run = site_run(site_case(Variant("lockstep", executor="streaming")), probed=probed)
+    assert limit_bytes(run, NEAR) == ((2 * (16 + 4 * 2) + 64) << 20) + MORE_MEMORY_BYTES
+    assert limit_bytes(run, FAR) == (2 * (64 + 4 * 2) << 20) + MORE_MEMORY_BYTES
 
 
 def test_settings_are_those_of_a_link() -> None:
