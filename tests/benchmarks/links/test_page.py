@@ -109,7 +109,8 @@ def test_their_own_benchmark_is_shown_beside_the_peers_where_it_was_run(tmp_path
     files = Files(tmp_path, "peers")
     assert "NVFlare's own" not in text_of(files, RUNS)
     seconds = {"streamlink, computed model": [2.0], "NVFlare's own: byte stream": [3.0]}
-    (tmp_path / "theirs.json").write_text(json.dumps({"nbytes": 10**9, "seconds": seconds}))
+    bench = {"ours": "streamlink, computed model", "nbytes": 10**9, "seconds": seconds}
+    (tmp_path / "theirs.json").write_text(json.dumps({"benches": [bench]}))
     write(files, RUNS)
     assert "NVFlare's own: byte stream" in files.table.read_text("utf-8")
     assert "NVFlare&#x27;s own: byte stream" in files.page.read_text("utf-8")
