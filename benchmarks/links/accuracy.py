@@ -2,12 +2,13 @@
 
 It is done before anything else is measured on a line, and printed with every result: a share of a
 line can be no better than the line is known. The rate is that of the bytes that arrive after the
-start, so that slow start does not count.
+start, so that slow start does not count. A line that loses packets tells how many it has lost.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 
@@ -46,8 +47,16 @@ def measure_line(line: Line, seconds: float) -> Accuracy:
             steady_rate(end.expect("arrived", timeout_seconds=limit)["moments"])
             for end in (far, near)
         )
+        lost = _lost(place.finish())
     low, middle, high = np.quantile(np.asarray(trips), [0.1, 0.5, 0.9])
-    return Accuracy(float(middle), float(high - low), up, seconds, down)
+    return Accuracy(float(middle), float(high - low), up, seconds, down, lost)
+
+
+def _lost(said: dict[str, Any]) -> float | None:
+    """Return the share of packets that a line lost, both directions together."""
+    ways = [said[way] for way in ("up", "down") if "lost" in said.get(way, {})]
+    packets = sum(each["packets"] for each in ways)
+    return sum(each["lost"] for each in ways) / packets if packets else None
 
 
 def steady_rate(moments: list[tuple[float, int]]) -> float:

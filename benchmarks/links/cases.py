@@ -76,6 +76,7 @@ class Accuracy:
         rate: payload of a raw socket, from the near end (bits per second), without the start.
         seconds: how long that was measured, in each direction.
         down_rate: the same from the far end; 0: that was not measured.
+        lost: share of the packets that the line lost meanwhile (0 to 1); None: it counts none.
     """
 
     round_trip: float
@@ -83,6 +84,7 @@ class Accuracy:
     rate: float
     seconds: float
     down_rate: float = 0.0
+    lost: float | None = None
 
 
 @dataclass

@@ -33,6 +33,7 @@ COLUMNS = (
 )
 FOUND_COLUMNS = (
     "line", "made of", "asked Mbit/s", "found Mbit/s, up", "down", "asked ms", "found ms", "± ms",
+    "asked loss", "found loss",
 )  # fmt: skip
 LINE_COLUMNS = (*FOUND_COLUMNS, "congestion control", "bytes counted")
 PEER_COLUMNS = ("peer", "version")
@@ -159,11 +160,17 @@ def found_row(line: Line, found: Accuracy | None) -> tuple[str, ...]:
     asked = " up, ".join(rates) + (" down" if len(rates) > 1 else "")
     head, trip = (line.name, line.kind, asked), f"{line.round_trip * 1e3:g}"
     if found is None:
-        return (*head, "not measured", "", trip, "", "")
+        return (*head, "not measured", "", trip, "", "", _losses(line), "")
     rates_found = [f"{rate / 1e6:.4g}" if rate else "not measured"
                    for rate in (found.rate, found.down_rate)]  # fmt: skip
     trips = (trip, f"{found.round_trip * 1e3:.2f}", f"{found.spread * 1e3:.2f}")
-    return (*head, *rates_found, *trips)
+    lost = "" if found.lost is None else f"{found.lost:.3%}"
+    return (*head, *rates_found, *trips, _losses(line), lost)
+
+
+def _losses(line: Line) -> str:
+    losses = dict.fromkeys(f"{way.loss:.3%}" if way.loss else "none" for way in line.ways)
+    return " up, ".join(losses) + (" down" if len(losses) > 1 else "")
 
 
 def peer_rows(runs: Iterable[Run]) -> list[tuple[str, str]]:

@@ -20,3 +20,5 @@ def test_a_line_with_losses_has_its_rate_in_each_direction_and_its_delay() -> No
     # Bounds from above only: a machine that is busy with something else carries less.
     assert 0 < found.rate <= 1.1 * 8e6
     assert 0 < found.down_rate <= 1.1 * 24e6
+    assert found.lost is not None
+    assert 0 <= found.lost < 0.01
