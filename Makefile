@@ -114,9 +114,12 @@ bench-full: $(VENV)/.lean ## the 128 GB job: 64 keys of 2 GB, two clients, three
 	$(BIN)/python examples/hello_numpy_large/run.py $(FULL)
 
 bench-links: $(VENV)/.links ## lines, large models, two sites, the numbers to reach, and the page; SMALL=1: minutes
-	@$(call MEASURE,sites probe bwlimit traverse finetune 'links --large' links numbers)
+	@# All once before anything is repeated: the deadline may come first.
+	@$(call MEASURE,sites probe bwlimit traverse 'links --large --runs 1' 'links --runs 1' finetune 'links --large' links numbers)
 
 bench-peers: $(VENV)/.bench ## the same models by gRPC, Flight, rsync, FLARE, Flower and APPFL; SMALL=1: minutes
+	@# NVFLARE: a clone of their repository, for their own benchmarks.
+	$(if $(NVFLARE),$(BIN)/python -m benchmarks.links.theirs $(NVFLARE))
 	@$(call MEASURE,shipped peers numbers)
 
 profile: $(VENV)/.heap ## where memory goes: ResNet18, two clients, both versions under memray, and the page

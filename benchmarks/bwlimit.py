@@ -57,7 +57,7 @@ HEARTBEAT = 0.5
 TICK = 0.2  # clocks are looked at so often, with a limit and without
 MOST_LATE = 0.1
 PATIENCE = 120.0
-CASE_SECONDS = 60.0
+CASE_SECONDS = 36.0
 LANES = 4
 BULK = 0.02  # of all bytes: a connection that carries more of them than this carries the model
 

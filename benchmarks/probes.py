@@ -37,8 +37,8 @@ Transfers = dict[str, dict[str, float]]
 
 TRANSFER_SECONDS, PROBE_SECONDS, PROBE_BYTES = 20.0, 5.0, 256 << 20
 WAIT_SECONDS = 300.0
-LINE_SECONDS = 180.0
-"""Of a line, with its probe and three transfers, or six."""
+RELAYED_SECONDS, EMULATED_SECONDS = 95.0, 170.0
+"""Of a line, with its probe and three transfers; of an emulated one, with six."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,11 @@ class PlannedLine:
 
     def __str__(self) -> str:
         return f"{self.line}{', relay' * self.is_relayed}"
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes to measure it."""
+        return RELAYED_SECONDS if self.is_relayed else EMULATED_SECONDS
 
     def road(self) -> Road:
         """Return a new road of this line, not yet entered."""
@@ -91,7 +96,7 @@ def run(quick: bool, part: Parts = at_once, why_no_losses: Callable[[], str] = w
     seconds = 2.0 if quick else TRANSFER_SECONDS
     reason = why_no_losses()
     missing = tuple(each for each in lines if reason and not each.is_relayed)
-    found = {each: part(str(each), LINE_SECONDS, partial(_measured, each, seconds))
+    found = {each: part(str(each), each.seconds, partial(_measured, each, seconds))
              for each in lines if each not in missing}  # fmt: skip
     return Result(
         name="probe",

@@ -26,7 +26,7 @@ __all__ = ["AT_MOST", "LINES", "is_met", "run", "where_of", "whole_client"]
 
 MB, MIB = 10**6, 1 << 20
 PAIRS = 3
-PAIR_SECONDS = 150.0
+PAIR_SECONDS = 130.0
 DUPLEX_BYTES = 64 * MIB
 LINES = (Line(50 * MB), Line(50 * MB, 0.010))
 QUICK_LINE = Line(20 * MB)

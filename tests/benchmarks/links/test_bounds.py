@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from benchmarks import bwlimit, finetune, probes, shipped, traverse
 from benchmarks.links.cases import Accuracy, Case, Run
 from benchmarks.links.kept import append, read
 from benchmarks.links.measuring import limit_seconds, measure
 from benchmarks.links.peers import found
 from benchmarks.links.plans import Plan, What, large_plan, plan_of
+from benchmarks.links.program_lines import LINES, SECONDS
 from benchmarks.links.series import left_to_do, run_plan, seconds_left, seconds_of
 from benchmarks.links.sites.plans import plan_seconds, site_plan
 from tests.benchmarks.links.cases import case_of, run_of
@@ -93,13 +95,22 @@ def test_a_run_of_another_program_is_none_of_a_late_plan(tmp_path: Path) -> None
     assert measuring.done == [OURS]
 
 
-def test_both_targets_of_the_record_end_in_two_hours_by_their_own_estimates() -> None:
+def test_all_is_measured_once_in_two_hours_by_the_estimates_of_both_targets() -> None:
     compared = [name for name, (peer, _) in found().items() if not peer.is_own]
     sites = site_plan()
-    links = [large_plan(), plan_of(What.links, compared)]
-    both = plan_seconds(sites.cases * sites.runs, sites) + sum(map(estimate, links))
-    assert both < 120 * 60
-    assert estimate(plan_of(What.peers, compared)) < 120 * 60
+    once = [replace(plan, runs=1) for plan in (large_plan(), plan_of(What.links, compared))]
+    lines = sum(map(len, LINES.values()))
+    programs = (
+        3 * SECONDS * lines
+        + sum(line.seconds for line in probes.LINES)
+        + bwlimit.CASE_SECONDS * len((*bwlimit.CASES, *bwlimit.OVER_MPI))
+        + traverse.PAIR_SECONDS * traverse.PAIRS * len(traverse.LINES)
+        + finetune.JOB_SECONDS * len(finetune.LEARNING_RATES) * 2  # plain, and auto
+    )
+    links = plan_seconds(sites.cases * sites.runs, sites) + programs + sum(map(estimate, once))
+    assert links < 120 * 60
+    turns = shipped.TURN_SECONDS * shipped.TURNS
+    assert turns + estimate(plan_of(What.peers, compared)) < 120 * 60
 
 
 def estimate(plan: Plan) -> float:

@@ -24,7 +24,8 @@ sys.exit(int(os.environ.get("STATUS_" + words[0] + "_large" * ("--large" in word
 """
 
 COMMANDS = {
-    "bench-links": [["sites"], ["probe"], ["bwlimit"], ["traverse"], ["finetune"],
+    "bench-links": [["sites"], ["probe"], ["bwlimit"], ["traverse"],
+                    ["links", "--large", "--runs", "1"], ["links", "--runs", "1"], ["finetune"],
                     ["links", "--large"], ["links"], ["numbers"]],
     "bench-peers": [["shipped"], ["peers"], ["numbers"]],
 }  # fmt: skip
