@@ -76,6 +76,9 @@ class CallEnd(Enum):
     BROKEN = auto()
     """The connection was lost or could not be made, or the server asks for another call."""
 
+    UNKNOWN = auto()
+    """The other end has no such method: it is another service."""
+
 
 class Readiness(Enum):
     """What became of waiting for a connection."""

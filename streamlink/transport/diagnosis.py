@@ -18,7 +18,7 @@ from streamlink.config import SecurityConfig
 from streamlink.errors import AuthenticationFailed, ConnectFailed, StreamlinkError
 from streamlink.transport.addresses import is_proxied, is_unix
 
-__all__ = ["Finding", "diagnose", "unreachable"]
+__all__ = ["Finding", "diagnose", "other_service", "unreachable"]
 
 DIAGNOSIS_SECONDS = 3.0
 """What the handshake may take in sum (seconds)."""
@@ -78,6 +78,14 @@ def unreachable(
         hint += ", and does it take plain text (no ca was given)"
     return ConnectFailed(
         f"no server answers at {address}{within}; {hint}? gRPC says: {said or 'nothing'}"
+    )
+
+
+def other_service(address: str) -> ConnectFailed:
+    """Return the error for a gRPC server that has none of our methods."""
+    return ConnectFailed(
+        f"no server answers at {address}: something else listens there: a gRPC server without the "
+        "methods of streamlink (it answers UNIMPLEMENTED); is the port right?"
     )
 
 

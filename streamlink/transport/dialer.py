@@ -39,7 +39,7 @@ from streamlink.transport.carriers import (
     Readiness,
 )
 from streamlink.transport.data_carriers import HOLD_SECONDS, PreferredCarrier
-from streamlink.transport.diagnosis import unreachable
+from streamlink.transport.diagnosis import other_service, unreachable
 from streamlink.transport.identity import token_reader
 from streamlink.transport.process_memory import ProcessMemory, Seat, open_memory
 from streamlink.transport.pump import Pump
@@ -150,10 +150,11 @@ class Dialer:
         self._cancel.check()
         self._memory = self._memory or open_memory(self.config)
         self._bandwidth = self._bandwidth or open_bandwidth(self.config, self.clock)
+        final_at = self.clock() + tries_for
         self._wait_until_ready(seconds or self.config.timeouts.connect_timeout, tries_for)
         seat = self._seat()
         try:
-            return self._begin(on_request, on_called_off, seat)
+            return self._begin(on_request, on_called_off, seat, final_at)
         except BaseException:
             if seat is not None:
                 seat.vacate()
@@ -164,13 +165,14 @@ class Dialer:
         on_request: Callable[[Session, f.Request], None],
         on_called_off: Callable[[Session, int, str], None] | None,
         seat: Seat | None,
+        final_at: float,
     ) -> Session:
         """Greet the server, and start the session."""
         machine = SessionMachine(
             self.config, peer_name=f"server {self.address}", hello=self.hello()
         )
         pump: Pump[SessionMachine] = Pump(machine, clock=self.clock)
-        welcome = self._greet(pump)
+        welcome = self._greet(pump, final_at)
         self.epoch = welcome.epoch
         # Before the session starts, whose first request may open a stream at once.
         belongs_to = DataSession(welcome.session_id, welcome.epoch, welcome.data_key)
@@ -286,8 +288,11 @@ class Dialer:
 
     # --- calls ------------------------------------------------------------------------
 
-    def _greet(self, pump: Pump[SessionMachine]) -> f.Welcome:
-        """Have the session's pump carried from now on; returns the server's welcome."""
+    def _greet(self, pump: Pump[SessionMachine], final_at: float) -> f.Welcome:
+        """Have the session's pump carried from now on; returns the server's welcome.
+
+        A refusal from ``final_at`` on is not tried again.
+        """
         self._session_pump = pump
         departure.note(self)
         carriage = Carriage(
@@ -296,10 +301,18 @@ class Dialer:
             lambda: ClientCall(pump, SessionWire(), attached=self.ticker.add),
         )
 
+        is_welcome = False
+
         def carry() -> bool:
             has_moved = carriage.run()
             if carriage.was_cut:
                 self.carriers.data.renew()  # it may be as dead
+            if carriage.met_another_service and not is_welcome:
+                # A proxy may say so while its server starts, so others try for a while.
+                if self.clock() >= final_at:
+                    pump.abort(AbortCode.CANCELLED, "this is no streamlink server")
+                else:
+                    logger.warning("%s; trying again", other_service(self.address))
             return has_moved
 
         self._session_thread = self._keep(
@@ -310,10 +323,14 @@ class Dialer:
             pump.abort(AbortCode.CANCELLED, "the client is closing")
         try:
             with self._cancel.calling(lambda reason: pump.abort(AbortCode.CANCELLED, reason)):
-                return _wait_welcome(pump)
-        except StreamlinkError:
+                welcome = _wait_welcome(pump)
+        except StreamlinkError as error:
             self._cancel.check()
+            if carriage.met_another_service and self.clock() >= final_at:
+                raise other_service(self.address) from error
             raise
+        is_welcome = True
+        return welcome
 
     def _keep(
         self,

@@ -57,6 +57,11 @@ class Carriage:
         return self._ended is CallEnd.CUT
 
     @property
+    def met_another_service(self) -> bool:
+        """Whether the last call ended because the other end has no such method."""
+        return self._ended is CallEnd.UNKNOWN
+
+    @property
     def is_over(self) -> bool:
         """Whether the pump has ended, and the server knows of it or can no longer be reached.
 

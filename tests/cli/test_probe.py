@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
 import pytest
 from typer.testing import CliRunner
 
@@ -203,6 +204,22 @@ def test_what_is_no_streamlink_server_is_reported_in_one_line(
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"error: no server answers at {where}")
     assert said in line
+
+
+def test_another_grpc_server_is_reported_at_once() -> None:
+    other = grpc.server(ThreadPoolExecutor(1))
+    where = f"127.0.0.1:{other.add_insecure_port('127.0.0.1:0')}"
+    other.start()
+    waits = ("call_timeout", "session_timeout", "reconnect_timeout")
+    long = [word for each in waits for word in ("--set", f"timeouts.{each}=600")]
+    try:
+        result = CliRunner().invoke(app, ["probe", where, *long, "--log-level", "error"])
+    finally:
+        other.stop(None).wait()
+    assert result.exit_code == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"error: no server answers at {where}: something else listens there: a")
+    assert "UNIMPLEMENTED" in line
 
 
 def test_a_closed_port_is_reported_at_once() -> None:

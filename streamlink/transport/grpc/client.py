@@ -208,10 +208,13 @@ def _read(call: ClientCall, number: int, rpc: Any, posting: Posting | None) -> _
         # For a message that did not arrive: the connection may serve others.
         is_ours = posting is not None and posting.has_failed
         end = CallEnd.CUT if was_cut and not is_ours else CallEnd.BROKEN
+        if code is grpc.StatusCode.UNIMPLEMENTED and not brought:
+            end = CallEnd.UNKNOWN
     how = call.detach(number, end)
     # The first message is the handshake. Posted messages are calls, too, and may be what failed.
     has_failed = brought <= 1 or (posting is not None and posting.has_failed)
-    return _Ended(how, was_futile=how is CallEnd.BROKEN and has_failed and not is_full)
+    is_broken = how in (CallEnd.BROKEN, CallEnd.UNKNOWN)
+    return _Ended(how, was_futile=is_broken and has_failed and not is_full)
 
 
 class _Ended(NamedTuple):
