@@ -76,8 +76,8 @@ class CallEnd(Enum):
     BROKEN = auto()
     """The connection was lost or could not be made, or the server asks for another call."""
 
-    UNKNOWN = auto()
-    """The other end has no such method: it is another service."""
+    UNIMPLEMENTED = auto()
+    """The other end has answered that it has no such method: it is another service."""
 
 
 class Readiness(Enum):
@@ -129,7 +129,7 @@ class ClientCall:
         # Whoever gives a call up takes it from the pump, and cuts it then. In between its reader
         # and its writer may end by themselves, and it looks broken.
         was_given_up = not self.pump.detach(number)
-        return CallEnd.CUT if was_given_up and end is CallEnd.BROKEN else end
+        return CallEnd.CUT if was_given_up and end is not CallEnd.ENDED else end
 
     def outgoing(self, number: int) -> Iterator[bytes]:
         """Yield every message to send on call ``number``, joined; ends when nothing more will."""

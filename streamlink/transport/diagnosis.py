@@ -82,10 +82,11 @@ def unreachable(
 
 
 def other_service(address: str) -> ConnectFailed:
-    """Return the error for a gRPC server that has none of our methods."""
+    """Return the error for whatever has answered a call with the status UNIMPLEMENTED."""
     return ConnectFailed(
         f"no server answers at {address}: something else listens there: a gRPC server without the "
-        "methods of streamlink (it answers UNIMPLEMENTED); is the port right?"
+        "methods of streamlink, or a proxy without a route to one (status UNIMPLEMENTED); are "
+        "address and port right?"
     )
 
 

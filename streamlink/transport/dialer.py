@@ -301,18 +301,20 @@ class Dialer:
             lambda: ClientCall(pump, SessionWire(), attached=self.ticker.add),
         )
 
-        is_welcome = False
+        is_welcome, was_another = False, False
 
         def carry() -> bool:
+            nonlocal was_another
             has_moved = carriage.run()
             if carriage.was_cut:
                 self.carriers.data.renew()  # it may be as dead
             if carriage.met_another_service and not is_welcome:
+                is_first, was_another = not was_another, True
                 # A proxy may say so while its server starts, so others try for a while.
                 if self.clock() >= final_at:
                     pump.abort(AbortCode.CANCELLED, "this is no streamlink server")
-                else:
-                    logger.warning("%s; trying again", other_service(self.address))
+                elif is_first:
+                    logger.warning("%s Trying again for a while", other_service(self.address))
             return has_moved
 
         self._session_thread = self._keep(
@@ -326,8 +328,9 @@ class Dialer:
                 welcome = _wait_welcome(pump)
         except StreamlinkError as error:
             self._cancel.check()
-            if carriage.met_another_service and self.clock() >= final_at:
-                raise other_service(self.address) from error
+            # Not if a server has refused us meanwhile, with its own reason.
+            if was_another and error.code in (AbortCode.SESSION_LOST, AbortCode.CANCELLED):
+                raise other_service(self.address) from None
             raise
         is_welcome = True
         return welcome

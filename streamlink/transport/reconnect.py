@@ -59,7 +59,7 @@ class Carriage:
     @property
     def met_another_service(self) -> bool:
         """Whether the last call ended because the other end has no such method."""
-        return self._ended is CallEnd.UNKNOWN
+        return self._ended is CallEnd.UNIMPLEMENTED
 
     @property
     def is_over(self) -> bool:

@@ -210,7 +210,7 @@ def test_another_grpc_server_is_reported_at_once() -> None:
     other = grpc.server(ThreadPoolExecutor(1))
     where = f"127.0.0.1:{other.add_insecure_port('127.0.0.1:0')}"
     other.start()
-    waits = ("call_timeout", "session_timeout", "reconnect_timeout")
+    waits = ("connect_timeout", "call_timeout", "session_timeout", "reconnect_timeout")
     long = [word for each in waits for word in ("--set", f"timeouts.{each}=600")]
     try:
         result = CliRunner().invoke(app, ["probe", where, *long, "--log-level", "error"])

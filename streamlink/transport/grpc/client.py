@@ -209,11 +209,11 @@ def _read(call: ClientCall, number: int, rpc: Any, posting: Posting | None) -> _
         is_ours = posting is not None and posting.has_failed
         end = CallEnd.CUT if was_cut and not is_ours else CallEnd.BROKEN
         if code is grpc.StatusCode.UNIMPLEMENTED and not brought:
-            end = CallEnd.UNKNOWN
+            end = CallEnd.UNIMPLEMENTED
     how = call.detach(number, end)
     # The first message is the handshake. Posted messages are calls, too, and may be what failed.
     has_failed = brought <= 1 or (posting is not None and posting.has_failed)
-    is_broken = how in (CallEnd.BROKEN, CallEnd.UNKNOWN)
+    is_broken = how in (CallEnd.BROKEN, CallEnd.UNIMPLEMENTED)
     return _Ended(how, was_futile=is_broken and has_failed and not is_full)
 
 

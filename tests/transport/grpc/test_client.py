@@ -79,6 +79,6 @@ def test_a_connection_over_which_one_call_fails_serves_on(
     while running_time() < began + 1.5:  # a connection is kept for at least one second anyway
         assert carried(carrier) is CallEnd.ENDED
         handler.spoilt.update(handler.peers)
-        assert carried(carrier) is CallEnd.UNKNOWN
+        assert carried(carrier) is CallEnd.UNIMPLEMENTED
         handler.spoilt.clear()
     assert len(set(handler.peers)) == 1
