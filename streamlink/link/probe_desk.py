@@ -30,6 +30,7 @@ from streamlink.link.probe_wire import (
     MAX_PROBE_BYTES,
     MAX_PROBE_SECONDS,
     MAX_RESENT_BYTES,
+    MODELS,
     TOKEN,
     UP,
     WINDOW,
@@ -409,5 +410,6 @@ def _facts(config: LinkConfig) -> Mapping[str, str]:
         LANES: stream.max_lanes,
         INITIAL_WINDOW: stream.initial_window_bytes,
         LONGEST_WINDOW: largest_initial_window(stream),
+        MODELS: config.limits.max_streams,
     }
     return {name: str(value) for name, value in facts.items()}

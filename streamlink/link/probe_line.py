@@ -27,6 +27,7 @@ from streamlink.link.probe_wire import (
     ECHO,
     INITIAL_WINDOW,
     LONGEST_WINDOW,
+    MODELS,
     TOKEN,
     UP,
     Discard,
@@ -160,6 +161,12 @@ class ProbeLine(Closing):
         """
         granted = parse_size(self.server.get(LONGEST_WINDOW, ""))
         return min(granted, largest_initial_window(self._config.stream))
+
+    @property
+    def most_models(self) -> int:
+        """How many models the server moves at the same time; known once ``start`` has returned."""
+        told = parse_size(self.server.get(MODELS, ""))
+        return told or self._config.limits.max_streams  # the server is older
 
     def own_window(self, way: Way) -> int:
         """Return the initial window that the sender's settings give a model (bytes)."""

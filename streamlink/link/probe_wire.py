@@ -30,6 +30,7 @@ __all__ = [
     "MAX_PROBE_BYTES",
     "MAX_PROBE_SECONDS",
     "MAX_RESENT_BYTES",
+    "MODELS",
     "TOKEN",
     "UP",
     "WINDOW",
@@ -49,9 +50,9 @@ TOKEN, BYTES, INITIAL_WINDOW = "token", "bytes", "initial_window_bytes"
 and the initial window of its stream, which a reply to ``BEGIN`` has, too: that of the server."""
 
 CHUNK, WINDOW, LANES = "chunk_bytes", "window_bytes", "max_lanes"
-LONGEST_WINDOW = "longest_window_bytes"
-"""Facts of the reply to ``BEGIN``: settings of the server, and the largest initial window that it
-grants."""
+LONGEST_WINDOW, MODELS = "longest_window_bytes", "max_models"
+"""Facts of the reply to ``BEGIN``: settings of the server, the largest initial window that it
+grants, and how many models it moves at the same time."""
 
 MAX_PROBE_BYTES = 256 << 20
 """The most that one probe moves, both directions together (bytes of models)."""

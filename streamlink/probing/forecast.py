@@ -15,7 +15,10 @@ from streamlink.probing.lanes import lanes_for, seconds_over
 from streamlink.probing.measured import Measured
 from streamlink.probing.speed import Speed
 
-__all__ = ["PLAIN", "EncodingCost", "Round", "forecast"]
+__all__ = ["PLAIN", "STREAMING", "EncodingCost", "Round", "forecast"]
+
+STREAMING = "streaming"
+"""The executor that answers range by range, and so uses both directions at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Round:
     is_lossy: bool
     """Whether that rounds."""
     connections: int
-    """The most for each direction, as they are proposed for the line (count)."""
+    """The most for each direction (count): as proposed for the line, if that was measured."""
     down_seconds: float
     """Until the client has the model."""
     up_seconds: float
@@ -62,7 +65,7 @@ def forecast(nbytes: int, measured: Measured, costs: Sequence[EncodingCost]) -> 
     """
     return tuple(
         round_
-        for executor in ("streaming", "whole", "on disk")
+        for executor in (STREAMING, "whole", "on disk")
         for round_ in _rounds(executor, nbytes, measured, costs)
     )
 
@@ -84,13 +87,15 @@ def _rounds(
 
 def _round(executor: str, nbytes: int, measured: Measured, cost: EncodingCost) -> Round:
     m, lanes = measured, lanes_for(measured)
+    if executor == STREAMING and m.down_both_several is None:
+        lanes = 1  # several were not measured in both directions at once
 
     def leg(one: Speed, several: Speed | None) -> float:
         """Return the time of one direction: that of its slowest part, since all work at once."""
         line = seconds_over(one, several or one, lanes, nbytes * cost.share)
         return max(line, nbytes / cost.encode, nbytes / cost.decode)
 
-    if executor == "streaming":
+    if executor == STREAMING:
         # The answer to a range leaves while the next one arrives: both ways at once.
         down = leg(m.down_both, m.down_both_several) + m.down.start_seconds
         up = leg(m.up_both, m.up_both_several) + m.up.start_seconds

@@ -28,7 +28,7 @@ LEAST_BYTES = 4 << 20
 
 _ECHOES = 10
 _FIRST_BYTES = 16 << 10
-_ALONE, _TOGETHER = 0.22, 0.14  # shares of all bytes, for each direction of each measurement
+_ALONE, _SEVERAL = 0.22, 0.14  # shares of all bytes, for each direction; both at once has the rest
 _ENOUGH = 0.6  # of the wanted time
 _LEAST_GROWTH, _MOST_GROWTH = 1.5, 8.0
 _MOST_TIMES_MEAN = 16
@@ -74,20 +74,22 @@ def measure(
     note("up, alone", up)
     down_several = run.several("down", down, tell, note)
     up_several = run.several("up", up, tell, note)
+    # Once: streams may change to another carrier meanwhile.
+    carrier = run.flows[-1].carrier
     gain = gain_of((down, down_several), (up, up_several))
-    is_worth_it = are_worth_it(run.flows[-1].carrier, gain)
-    share = _TOGETHER / 2 if is_worth_it else _TOGETHER
+    is_worth_it = are_worth_it(carrier, gain) and line.most_models >= 2 * SEVERAL
+    parts = 2 if is_worth_it else 1
     tell("both ways at once")
-    down_both, up_both = run.both(down, up, 1, share)
+    down_both, up_both = run.both(down, up, 1, parts, parts)
     note("down, beside up", down_both)
     note("up, beside down", up_both)
     both_several = None
     if is_worth_it:
         tell(f"both ways at once, {SEVERAL} each")
-        both_several = run.both(down_several, up_several, SEVERAL, share)
+        both_several = run.both(down_several, up_several, SEVERAL, parts, 1)
     return Measured(
         address=address,
-        carrier=run.flows[-1].carrier,
+        carrier=carrier,
         is_encrypted=is_encrypted,
         idle=idle,
         loaded=RoundTrips.of(run.echoes or [line.echo()]),
@@ -168,35 +170,48 @@ class _Run:
         """Move several models in one direction."""
         what = f"{way}, {SEVERAL} at once"
         tell(what)
-        speed = _speed(self._together([(way, alone.rate, SEVERAL)], _TOGETHER), way)
+        nbytes = min(alone.rate * self._seconds, self._most * _SEVERAL)
+        speed = _speed(self._together([(way, alone.rate, SEVERAL, nbytes)]), way)
         note(what, speed)
         return speed
 
-    def both(self, down: Speed, up: Speed, count: int, share: float) -> tuple[Speed, Speed]:
+    def both(
+        self, down: Speed, up: Speed, count: int, parts: int, parts_left: int
+    ) -> tuple[Speed, Speed]:
         """Move models in both directions.
 
         Args:
             down: of ``count`` connections while nothing goes up.
             up: of as many while nothing comes down.
             count: of models in each direction.
-            share: of all bytes, for each direction.
+            parts: how many measurements of both directions share the time of one.
+            parts_left: how many of them, with this one, share the bytes that are left.
         """
-        moved = self._together([("down", down.rate, count), ("up", up.rate, count)], share)
+        left = self._most - sum(each.nbytes for each in self.flows)
+        most, seconds = left / (2 * parts_left), self._seconds / parts
+        ways: tuple[tuple[Way, Speed], ...] = (("down", down), ("up", up))
+        moved = self._together(
+            [(way, alone.rate, count, min(alone.rate * seconds, most)) for way, alone in ways]
+        )
         return (
             _no_faster(_speed(moved, "down", beside="up"), down),
             _no_faster(_speed(moved, "up", beside="down"), up),
         )
 
-    def _together(self, parts: Sequence[tuple[Way, float, int]], share: float) -> Moved:
-        """Move several models at once: of each part its direction, its rate alone, and a count."""
+    def _together(self, parts: Sequence[tuple[Way, float, int, float]]) -> Moved:
+        """Move several models at once.
+
+        Args:
+            parts: of each its direction, the rate of that direction alone (bytes per second), how
+                many models, and how many bytes they have together.
+        """
         flows: list[tuple[Way, int]] = []
-        for way, rate, count in parts:
-            size = min(rate * self._seconds, self._most * share)
-            flows += [(way, max(1, int(size / count)))] * count
+        for way, _, count, nbytes in parts:
+            flows += [(way, max(1, int(nbytes / count)))] * count
         # The bandwidth-delay product: a longer queue would delay the acks of the other direction.
         # Acks of a model that goes up arrive here a round trip later than the chunks of one that
         # comes down, so it begins earlier. Otherwise they would hardly overlap on a long line.
-        held = {way: rate * self._round_trip / count for way, rate, count in parts}
+        held = {way: rate * self._round_trip / count for way, rate, count, _ in parts}
         windows = {way: self._granted(way, each) for way, each in held.items()}
         return self._move(flows, windows, up_lead=self._round_trip)
 

@@ -36,11 +36,11 @@ class Choice:
     """The value, as it is written in a file of settings."""
     reason: str
     is_set: bool = True
-    """False: nothing is to be set, as the default fits and does more than the same value, set."""
+    """False: leave it out. The default fits, and unlike a value that is set, it can grow."""
 
 
 def propose(measured: Measured) -> tuple[Choice, ...]:
-    """Return the settings for both ends of a line."""
+    """Return the settings for a line."""
     chunk = _chunk(measured)
     lanes = _lanes(measured)
     window = _window(measured, int(chunk.value))
@@ -91,8 +91,9 @@ def _window(measured: Measured, chunk: int) -> Choice:
     if LONG_MARGIN * held <= default.longest_window_bytes:
         size = default.window_bytes
         why = (
-            f"the default, which grows to up to {size_text(default.longest_window_bytes)} on a "
-            f"long and fast line, and would not if it were set; {holds}"
+            f"the default, which grows to up to {size_text(default.longest_window_bytes)} where a "
+            f"line needs it, and would not if it were set; {holds}. It grows out of "
+            f"stream.long_bytes ({size_text(default.long_bytes)} for all streams of a process)"
         )
         return Choice("stream.window_bytes", size, size_text(size), why, is_set=False)
     size = default.window_bytes

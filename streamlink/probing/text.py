@@ -9,7 +9,7 @@ from textwrap import wrap
 from typing import Any
 
 from streamlink.encodings.registry import AUTO, lossless_encodings, offered
-from streamlink.probing.forecast import PLAIN, EncodingCost, Round
+from streamlink.probing.forecast import PLAIN, STREAMING, EncodingCost, Round
 from streamlink.probing.lanes import SECONDS_TO_OPEN, connections_text
 from streamlink.probing.measured import Measured, RoundTrips
 from streamlink.probing.proposal import Choice
@@ -64,9 +64,10 @@ def partial_text(found: Sequence[tuple[str, RoundTrips | Speed]]) -> str:
 
 def settings_text(choices: Sequence[Choice]) -> str:
     """Return the proposed settings with their reasons."""
-    lines = ["settings for both ends:"]
+    lines = ["settings for this line, at the client; at the server the largest of all its lines:"]
     for each in choices:
-        lines.append(f"  {each.name} = {each.text}")
+        value = f"= {each.text}" if each.is_set else f"is not set (default: {each.text})"
+        lines.append(f"  {each.name} {value}")
         lines += wrap(each.reason, _WIDTH, initial_indent="      ", subsequent_indent="      ")
     return "\n".join(lines)
 
@@ -103,10 +104,12 @@ def forecast_text(
             "the whole model; a transfer chooses for each range"
         )
     if lanes > 1:
+        is_both = any(each.executor == STREAMING and each.connections > 1 for each in rounds)
+        both = ", also both ways at once, which is how streaming uses the line" if is_both else ""
         lines += _note(
             f"connections: a stream begins with one and opens the next after {SECONDS_TO_OPEN:g} s "
-            f"each. The rates of 1 and of {lanes} were measured, also both ways at once, which is "
-            "how streaming uses the line; in between the rate is assumed to grow evenly"
+            f"each. The rates of 1 and of {lanes} were measured{both}; in between the rate is "
+            "assumed to grow evenly"
         )
     return "\n".join(lines)
 
@@ -154,7 +157,7 @@ def as_yaml(measured: Measured, choices: Sequence[Choice]) -> str:
 
 
 def _yaml_lines(measured: Measured, choices: Sequence[Choice]) -> Iterator[str]:
-    yield "# Settings for one line, for --config at both of its ends."
+    yield "# Settings for one line: for --config at the client; at the server the largest of all."
     yield from _comment(
         f"{measured.address}: round trip {measured.idle.median * 1e3:.3g} ms, down "
         f"{measured.down.rate / 1e6:.4g} MB/s, up {measured.up.rate / 1e6:.4g} MB/s",
@@ -179,9 +182,9 @@ def as_json(
     rounds: Sequence[Round],
     costs: Sequence[EncodingCost],
 ) -> dict[str, Any]:
-    """Return everything; bytes, seconds and bytes per second."""
+    """Return everything; bytes, seconds and bytes per second. A setting without value: default."""
     settings = {
-        each.name: {"value": each.value, "reason": each.reason, "is_set": each.is_set}
+        each.name: {"value": each.value if each.is_set else None, "reason": each.reason}
         for each in choices
     }
     return {

@@ -112,7 +112,9 @@ def test_the_server_tells_its_settings(server: Server) -> None:
             "max_lanes": "4",
             "initial_window_bytes": str(1 << 20),
             "longest_window_bytes": str(48 << 20),
+            "max_models": "32",
         }
+        assert line.most_models == 32
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from streamlink.link.probe_line import Flow, Moved, ProbeLine, Way
-from streamlink.link.probe_wire import INITIAL_WINDOW, LONGEST_WINDOW
+from streamlink.link.probe_wire import INITIAL_WINDOW, LONGEST_WINDOW, MODELS
 
 __all__ = ["LongLine", "arrivals"]
 
@@ -22,6 +22,7 @@ class LongLine(ProbeLine):
         longest_window: with which a model may begin (bytes); 0: the server is older.
         share: of ``rate`` that one connection can have; both directions share ``rate`` where it
             is less than 1.
+        most_models: that the server moves at the same time (count).
     """
 
     def __init__(
@@ -30,11 +31,13 @@ class LongLine(ProbeLine):
         round_trip: float,
         longest_window: int = 48 << 20,
         share: float = 1.0,
+        most_models: int = 32,
     ) -> None:
         super().__init__("nowhere:1")
         self._rate, self._round_trip, self._share = rate, round_trip, share
+        self.server = {MODELS: str(most_models)}
         if longest_window:
-            self.server = {INITIAL_WINDOW: str(_OWN), LONGEST_WINDOW: str(longest_window)}
+            self.server |= {INITIAL_WINDOW: str(_OWN), LONGEST_WINDOW: str(longest_window)}
 
     def echo(self) -> float:
         return self._round_trip

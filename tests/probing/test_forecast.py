@@ -116,6 +116,13 @@ def test_a_streaming_round_is_forecast_with_what_several_carry_both_ways_at_once
     assert found["whole", "plain"].up_seconds == pytest.approx(10**12 / 4e6, rel=0.01)
 
 
+def test_where_several_were_not_measured_both_ways_a_streaming_round_is_over_one() -> None:
+    line = replace(a_line(1e6, gain=4.0), down_both_several=None, up_both_several=None)
+    found = rounds(10**9, line)
+    assert found["streaming", "plain"] == rounds(10**9, a_line(1e6))["streaming", "plain"]
+    assert found["whole", "plain"].connections == 4
+
+
 def test_several_that_are_slower_both_ways_at_once_are_forecast_over_one() -> None:
     line = a_line(1e6, gain=4.0)
     tenth = replace(line.down_both, rate=line.down_both.rate / 10)

@@ -79,6 +79,27 @@ def test_several_that_carry_more_are_measured_in_both_directions_too() -> None:
     assert measured.nbytes <= MAX_PROBE_BYTES
 
 
+@pytest.mark.parametrize(("rate", "round_trip"), LINES)
+def test_no_line_makes_a_probe_move_more_than_it_may(rate: float, round_trip: float) -> None:
+    for share in (0.3, 1.0):
+        line = LongLine(rate, round_trip, share=share)
+        assert measure(line, address="nowhere:1").nbytes <= MAX_PROBE_BYTES
+
+
+def test_several_both_ways_take_half_of_the_time_of_one() -> None:
+    line = LongLine(2.5e6, 0.05, share=0.6)
+    measured = measure(line, address="nowhere:1", seconds=4.0)
+    assert measured.down_both_several is not None
+    together = measured.down_both.seconds + measured.down_both_several.seconds
+    assert together <= 2 * 4.0 * 1.1  # both directions share the line
+
+
+def test_a_server_of_few_streams_is_not_asked_for_more() -> None:
+    measured = measure(LongLine(12.5e6, 0.05, share=0.3, most_models=7), address="nowhere:1")
+    assert (measured.down_both_several, measured.up_both_several) == (None, None)
+    assert measured.gain_of_several > 2
+
+
 def test_several_that_carry_no_more_are_not_measured_in_both_directions() -> None:
     measured = measure(LongLine(12.5e6, 0.05), address="nowhere:1")
     assert (measured.down_both_several, measured.up_both_several) == (None, None)

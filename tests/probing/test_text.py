@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,9 @@ def test_settings_are_written_with_their_reasons() -> None:
     choices = propose(a_line())
     text = " ".join(settings_text(choices).split())
     for each in choices:
-        assert f"{each.name} = {each.text} {each.reason}" in text
+        value = f"= {each.text}" if each.is_set else f"is not set (default: {each.text})"
+        assert f"{each.name} {value} {each.reason}" in text
+    assert "stream.window_bytes is not set" in text
 
 
 def test_yaml_is_a_file_of_settings(tmp_path: Path) -> None:
@@ -131,6 +134,9 @@ def test_what_is_assumed_of_several_connections_is_said_where_they_count() -> No
     assert measured in text(2.0)
     assert "in between the rate is assumed" in text(2.0)
     assert "assumed" not in text(1.0)
+    one_each_way = replace(a_line(gain=2.0), down_both_several=None, up_both_several=None)
+    found = forecast_text(10**9, forecast(10**9, one_each_way, ()), (), "nothing")
+    assert "both ways at once" not in found
     assert "4 beside 4" not in as_text(a_line(gain=1.0))
 
 
@@ -139,3 +145,4 @@ def test_everything_is_in_the_json() -> None:
     facts = json.loads(json.dumps(as_json(measured, propose(measured), (), ())))
     assert facts["measured"]["down"]["rate"] == measured.down.rate
     assert facts["settings"]["timeouts.streaming_ack_wait"]["value"] == 60.0
+    assert facts["settings"]["stream.window_bytes"]["value"] is None
