@@ -47,16 +47,15 @@ def measure_line(line: Line, seconds: float) -> Accuracy:
             steady_rate(end.expect("arrived", timeout_seconds=limit)["moments"])
             for end in (far, near)
         )
-        lost = _lost(place.finish())
+        said = place.finish()
+        lost = [_lost(said.get(way, {})) for way in ("up", "down")]
     low, middle, high = np.quantile(np.asarray(trips), [0.1, 0.5, 0.9])
-    return Accuracy(float(middle), float(high - low), up, seconds, down, lost)
+    return Accuracy(float(middle), float(high - low), up, seconds, down, *lost)
 
 
-def _lost(said: dict[str, Any]) -> float | None:
-    """Return the share of packets that a line lost, both directions together."""
-    ways = [said[way] for way in ("up", "down") if "lost" in said.get(way, {})]
-    packets = sum(each["packets"] for each in ways)
-    return sum(each["lost"] for each in ways) / packets if packets else None
+def _lost(way: dict[str, Any]) -> float | None:
+    """Return the share of packets that one direction of a line has lost."""
+    return way["lost"] / way["packets"] if way.get("packets") else None
 
 
 def steady_rate(moments: list[tuple[float, int]]) -> float:

@@ -76,7 +76,8 @@ class Accuracy:
         rate: payload of a raw socket, from the near end (bits per second), without the start.
         seconds: how long that was measured, in each direction.
         down_rate: the same from the far end; 0: that was not measured.
-        lost: share of the packets that the line lost meanwhile (0 to 1); None: it counts none.
+        lost, down_lost: share of the packets that the line lost meanwhile, up and down (0 to 1);
+            None: it counts none.
     """
 
     round_trip: float
@@ -85,6 +86,7 @@ class Accuracy:
     seconds: float
     down_rate: float = 0.0
     lost: float | None = None
+    down_lost: float | None = None
 
 
 @dataclass

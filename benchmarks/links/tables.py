@@ -160,17 +160,23 @@ def found_row(line: Line, found: Accuracy | None) -> tuple[str, ...]:
     asked = " up, ".join(rates) + (" down" if len(rates) > 1 else "")
     head, trip = (line.name, line.kind, asked), f"{line.round_trip * 1e3:g}"
     if found is None:
-        return (*head, "not measured", "", trip, "", "", _losses(line), "")
+        return (*head, "not measured", "", trip, "", "", _asked_losses(line), "")
     rates_found = [f"{rate / 1e6:.4g}" if rate else "not measured"
                    for rate in (found.rate, found.down_rate)]  # fmt: skip
     trips = (trip, f"{found.round_trip * 1e3:.2f}", f"{found.spread * 1e3:.2f}")
-    lost = "" if found.lost is None else f"{found.lost:.3%}"
-    return (*head, *rates_found, *trips, _losses(line), lost)
+    lost = [each for each in (found.lost, found.down_lost) if each is not None]
+    return (*head, *rates_found, *trips, _asked_losses(line), _both_ways(lost))
 
 
-def _losses(line: Line) -> str:
-    losses = dict.fromkeys(f"{way.loss:.3%}" if way.loss else "none" for way in line.ways)
-    return " up, ".join(losses) + (" down" if len(losses) > 1 else "")
+def _asked_losses(line: Line) -> str:
+    losses = [way.loss for way in line.ways]
+    return _both_ways(losses) if any(losses) else "none"
+
+
+def _both_ways(losses: Sequence[float]) -> str:
+    """Return the losses up and down; once, if they are the same."""
+    texts = dict.fromkeys(f"{each:.3%}" for each in losses)
+    return " up, ".join(texts) + (" down" if len(texts) > 1 else "")
 
 
 def peer_rows(runs: Iterable[Run]) -> list[tuple[str, str]]:

@@ -120,14 +120,18 @@ def run_bench(
     Raises:
         OSError: one of them failed, or did not end in time.
     """
+    try:
+        sends = bench.sends(python, folder, nbytes)
+    except subprocess.SubprocessError as error:
+        raise OSError(f"what its sender sends cannot be made: {error}") from error
     url = ("--url", f"tcp://127.0.0.1:{free_port('127.0.0.1')}")
     command = [str(python), "-u", str(folder / bench.script)]
     receives = [*command, "recv", *url, *bench.receives(folder)]
     with subprocess.Popen(receives, stdout=subprocess.PIPE) as receiver:
         try:
             _line(receiver, lambda text: "listening" in text)
-            sends = [*command, "send", *url, *bench.sends(python, folder, nbytes), *options]
-            sent = subprocess.run(sends, check=True, stdout=subprocess.PIPE, text=True,
+            sent = subprocess.run([*command, "send", *url, *sends, *options], check=True,
+                                  stdout=subprocess.PIPE, text=True,
                                   timeout=_limit(nbytes))  # fmt: skip
             if not bench.is_told_by_receiver:
                 return seconds_of_sender(sent.stdout)

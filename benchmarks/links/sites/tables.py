@@ -108,12 +108,12 @@ def setting_rows(runs: Sequence[SiteRun]) -> list[tuple[str, ...]]:
     if not probed:
         return []
     found: list[tuple[str, ...]] = []
-    for name in dict.fromkeys(name for client in CLIENTS for name in probed[client].settings):
+    for name in probed[NEAR].reasons:
         values = [probed[client].settings.get(name) for client in CLIENTS]
         key = name.partition(".")[2]
         theirs = str(seed.TIMEOUTS.get(key, "–"))
         unit = ", s" if name.startswith("timeouts.") else ""
-        most = max(each for each in values if each is not None)
+        most = max((each for each in values if each is not None), default=None)
         cells = ("default" if each is None else _setting(key, each) for each in (*values, most))
         found.append((f"{key}{unit}", *cells, theirs))
     rates = [f"{each.down * 8e-6:.4g} / {each.up * 8e-6:.4g}" for each in probed.values()]

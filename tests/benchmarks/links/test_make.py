@@ -20,7 +20,8 @@ from pathlib import Path
 words = sys.argv[3:]
 with Path({folder!r}, "asked").open("a") as file:
     print(*words, file=file)
-sys.exit(int(os.environ.get("STATUS_" + words[0] + "_large" * ("--large" in words), 0)))
+name = words[0] + "_large" * ("--large" in words) + "_first" * ("--runs" in words)
+sys.exit(int(os.environ.get("STATUS_" + name, 0)))
 """
 
 COMMANDS = {
@@ -73,6 +74,19 @@ def test_the_target_fails_whichever_of_its_commands_has_failed(
 ) -> None:
     status, asked = make("bench-links", tmp_path, **{failing: 1})
     assert (status != 0, len(asked)) == (True, len(COMMANDS["bench-links"]))
+
+
+def test_a_first_pass_is_judged_with_what_repeats_it(tmp_path: Path) -> None:
+    status, asked = make("bench-links", tmp_path, links_first=1, links_large_first=1)
+    assert (status, len(asked)) == (0, len(COMMANDS["bench-links"]))
+
+
+@pytest.mark.parametrize("fails", [0, 1])
+def test_the_benchmarks_of_a_clone_are_run_before_the_peers(fails: int, tmp_path: Path) -> None:
+    status, asked = make("bench-peers", tmp_path, "NVFLARE=clone", "SMALL=1", clone_first=fails)
+    assert asked[0] == ["clone", "--stream-mib", "16", "--model-mib", "16", "--runs", "1"]
+    assert [words[0] for words in asked[1:]] == ["shipped", "peers", "numbers"]
+    assert (status != 0) == bool(fails)
 
 
 @pytest.mark.parametrize("target", list(COMMANDS))

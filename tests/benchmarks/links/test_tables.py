@@ -76,14 +76,15 @@ def test_a_line_whose_directions_differ_shows_both_rates() -> None:
 
 
 def test_losses_that_were_found_are_beside_those_that_were_asked_for() -> None:
-    def losses(text: str, lost: float | None) -> tuple[str, str]:
-        accuracy = Accuracy(0.031, 0, 19e6, 1, lost=lost)
+    def losses(text: str, up: float | None, down: float | None) -> tuple[str, str]:
+        accuracy = Accuracy(0.031, 0, 19e6, 1, lost=up, down_lost=down)
         found = dict(zip(FOUND_COLUMNS, found_row(parse_line(text), accuracy), strict=True))
         return found["asked loss"], found["found loss"]
 
-    assert losses("20Mbit,30ms,loss=0.1%", 0.0012) == ("0.100%", "0.120%")
-    assert losses("20Mbit,30ms,up-loss=0.1%", 0.0005) == ("0.100% up, none down", "0.050%")
-    assert losses("20Mbit,30ms", None) == ("none", "")
+    both, one = "20Mbit,30ms,loss=0.1%", "20Mbit,30ms,up-loss=0.1%"
+    assert losses(both, 0.0012, 0.0009) == ("0.100%", "0.120% up, 0.090% down")
+    assert losses(one, 0.0012, 0.0) == ("0.100% up, 0.000% down", "0.120% up, 0.000% down")
+    assert losses("20Mbit,30ms", None, None) == ("none", "")
 
 
 def test_rows_of_a_line_are_neighbours_whatever_was_run_first() -> None:
