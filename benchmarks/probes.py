@@ -3,7 +3,7 @@
 The models are generated at one end and dropped at the other. They are much larger than those of
 the probe, and the forecast is made before the first one begins. On every line each model uses one
 connection. On emulated lines, where TCP is real and several connections may carry more, models are
-also sent with default settings, which open connections while that makes a transfer faster.
+also sent over as many as the probe proposes, which are opened while that makes a transfer faster.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from benchmarks.stats import Result
 from benchmarks.worker import Port
 from streamlink.link import ClientLink, ClientRequest, receive_model, send_model
 from streamlink.model import GeneratedModel
-from streamlink.probing import Measured, ProbeLine, Round, forecast, measure
+from streamlink.probing import Measured, ProbeLine, Round, forecast, measure, propose
 
 __all__ = ["LINES", "QUICK", "PlannedLine", "deviation", "is_met", "run", "worst"]
 
@@ -208,8 +208,10 @@ def probe_and_move(port: Port, address: str, seconds: float) -> None:
     with ClientLink(address, name="prober", config=one) as client:
         transfers = _over_one(client, measured, seconds)
     if not _is_relay(address):
-        with ClientLink(address, name="prober", config=_config(address)) as client:
-            transfers |= _by_default(client, measured, seconds)
+        lanes = next(each.value for each in propose(measured) if each.name == "stream.max_lanes")
+        config = _config(address, max_lanes=lanes)
+        with ClientLink(address, name="prober", config=config) as client:
+            transfers |= _as_proposed(client, measured, seconds)
     port.tell("done", measured=asdict(measured), transfers=transfers)
     port.wait_for("end")
 
@@ -228,7 +230,7 @@ def _over_one(client: ClientLink, measured: Measured, seconds: float) -> Transfe
     }
 
 
-def _by_default(client: ClientLink, measured: Measured, seconds: float) -> Transfers:
+def _as_proposed(client: ClientLink, measured: Measured, seconds: float) -> Transfers:
     """Move models, and compare with a round's forecast, plain: each way, and both at once."""
     down, up = (int(each.rate * seconds) for each in (measured.down, measured.up))
     both_down, both_up = (
@@ -239,13 +241,11 @@ def _by_default(client: ClientLink, measured: Measured, seconds: float) -> Trans
         _round("streaming", both_up, measured).up_seconds,
     )
     return {
-        "down, default settings": _pair(
+        "down, as proposed": _pair(
             _round("whole", down, measured).down_seconds, _give(client, down), down
         ),
-        "up, default settings": _pair(
-            _round("whole", up, measured).up_seconds, _take(client, up), up
-        ),
-        "both at once, default settings": _pair(
+        "up, as proposed": _pair(_round("whole", up, measured).up_seconds, _take(client, up), up),
+        "both at once, as proposed": _pair(
             both, _both(client, both_down, both_up), both_down + both_up
         ),
     }

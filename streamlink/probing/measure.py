@@ -30,6 +30,8 @@ _ECHOES = 10
 _FIRST_BYTES = 16 << 10
 _ALONE, _SEVERAL = 0.22, 0.14  # shares of all bytes, for each direction; both at once has the rest
 _ENOUGH = 0.6  # of the wanted time
+_LONG_SECONDS, _LONG_ROUND_TRIPS = 1.0, 16
+_LUCK = 1.1  # a rate that is higher by less may come from how acks arrive
 _LEAST_GROWTH, _MOST_GROWTH = 1.5, 8.0
 _MOST_TIMES_MEAN = 16
 _MOST_LONGER = 2.0  # than if all of its time had been at the mean rate: a short tail may mislead
@@ -80,13 +82,14 @@ def measure(
     is_worth_it = are_worth_it(carrier, gain) and line.most_models >= 2 * SEVERAL
     parts = 2 if is_worth_it else 1
     tell("both ways at once")
-    down_both, up_both = run.both(down, up, 1, parts, parts)
+    (down, down_both), (up, up_both) = run.both(down, up, 1, parts, parts)
     note("down, beside up", down_both)
     note("up, beside down", up_both)
-    both_several = None
+    down_both_several = up_both_several = None
     if is_worth_it:
         tell(f"both ways at once, {SEVERAL} each")
-        both_several = run.both(down_several, up_several, SEVERAL, parts, 1)
+        found = run.both(down_several, up_several, SEVERAL, parts, 1)
+        (down_several, down_both_several), (up_several, up_both_several) = found
     return Measured(
         address=address,
         carrier=carrier,
@@ -100,8 +103,8 @@ def measure(
         several=SEVERAL,
         down_several=down_several,
         up_several=up_several,
-        down_both_several=both_several and both_several[0],
-        up_both_several=both_several and both_several[1],
+        down_both_several=down_both_several,
+        up_both_several=up_both_several,
         lost_connections=sum(each.resumes for each in run.flows),
         seconds=line.clock() - began,
         nbytes=sum(each.nbytes for each in run.flows),
@@ -177,8 +180,8 @@ class _Run:
 
     def both(
         self, down: Speed, up: Speed, count: int, parts: int, parts_left: int
-    ) -> tuple[Speed, Speed]:
-        """Move models in both directions.
+    ) -> tuple[tuple[Speed, Speed], tuple[Speed, Speed]]:
+        """Move models in both directions; returns for each its speed alone, and beside the other.
 
         Args:
             down: of ``count`` connections while nothing goes up.
@@ -193,9 +196,10 @@ class _Run:
         moved = self._together(
             [(way, alone.rate, count, min(alone.rate * seconds, most)) for way, alone in ways]
         )
+        trip = self._round_trip
         return (
-            _no_faster(_speed(moved, "down", beside="up"), down),
-            _no_faster(_speed(moved, "up", beside="down"), up),
+            _agreed(down, _speed(moved, "down", "up", trip), trip),
+            _agreed(up, _speed(moved, "up", "down", trip), trip),
         )
 
     def _together(self, parts: Sequence[tuple[Way, float, int, float]]) -> Moved:
@@ -227,17 +231,21 @@ class _Run:
         return moved
 
 
-def _no_faster(beside: Speed, alone: Speed) -> Speed:
-    """Limit the rate of ``beside`` to that of ``alone``.
+def _agreed(alone: Speed, beside: Speed, round_trip: float) -> tuple[Speed, Speed]:
+    """Return both, where no direction is faster beside the other one than alone.
 
-    Acks queue behind the chunks of the other direction, and then arrive in a burst. In a
-    measurement of less than a second such a burst looks like a rate that the line does not have.
+    Acks queue behind the chunks of the other direction, and then arrive in a burst. In a short
+    measurement such a burst looks like a rate that the line does not have. A long one that is much
+    faster tells that the one alone had bad luck, such as packets that were lost while it began.
     """
+    is_long = beside.seconds >= max(_LONG_SECONDS, _LONG_ROUND_TRIPS * round_trip)
+    if is_long and beside.rate > _LUCK * alone.rate:
+        return replace(alone, rate=beside.rate, highest=max(alone.highest, beside.rate)), beside
     rate = min(beside.rate, alone.rate)
-    return replace(beside, rate=rate, lowest=min(beside.lowest, rate))
+    return alone, replace(beside, rate=rate, lowest=min(beside.lowest, rate))
 
 
-def _speed(moved: Moved, way: Way, beside: Way | None = None) -> Speed:
+def _speed(moved: Moved, way: Way, beside: Way | None = None, round_trip: float = 0.0) -> Speed:
     meant = [(each.nbytes, each.seconds, each.samples) for each in moved.flows if each.way == way]
     others = [each.samples for each in moved.flows if each.way == beside]
-    return speed_of(meant, others)
+    return speed_of(meant, others, round_trip)

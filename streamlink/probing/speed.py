@@ -20,6 +20,8 @@ _WARM_UP = 1 / 3
 _SLICES = 8
 _LEAST_SLICE_SECONDS = 0.25
 _LEAST_SHARE = 1 / 3  # less time in common with others shows moments, and no rate
+_FEW_ROUND_TRIPS = 8
+_FASTEST, _STEPS = 1 / 3, 24
 _GROWN = 0.9  # of the rate of the second half: slower at first, and it was still growing
 
 
@@ -52,13 +54,20 @@ class Speed:
         return self.start_seconds + nbytes / self.rate
 
 
-def speed_of(flows: Sequence[tuple[int, float, Samples]], beside: Sequence[Samples] = ()) -> Speed:
+def speed_of(
+    flows: Sequence[tuple[int, float, Samples]],
+    beside: Sequence[Samples] = (),
+    round_trip: float = 0.0,
+) -> Speed:
     """Return the speed of models that moved at the same time in one direction, together.
 
     Args:
         flows: of each model its bytes, its seconds from request to commit, and its samples.
         beside: samples of what moved meanwhile in the other direction; only the time in which all
             were under way counts, where that is at least a third of the time of the models.
+        round_trip: of the idle line (seconds). Models that move beside others for a few round trips
+            only have the rate of the fastest third of their time: for the rest they wait for acks
+            behind the chunks of the others, with windows that have not grown to the queue yet.
 
     Raises:
         ValueError: there is no model, or one without bytes.
@@ -78,6 +87,8 @@ def speed_of(flows: Sequence[tuple[int, float, Samples]], beside: Sequence[Sampl
     )
     inside = [_between(samples, begin, stop) for samples in curves]
     rate = sum(map(_slope, inside))
+    if beside and stop - first < _FEW_ROUND_TRIPS * round_trip:
+        rate = max(rate, _fastest(curves, first, stop))
     if rate <= 0:  # too short to tell the start from the rest
         rate = total / longest
     slices = [rate, *_slices(inside)]
@@ -113,6 +124,19 @@ def _slope(samples: Samples) -> float:
         return 0.0
     (began, before), (ended, after) = samples[0], samples[-1]
     return (after - before) / (ended - began) if ended > began else 0.0
+
+
+def _fastest(curves: Sequence[Samples], first: float, stop: float) -> float:
+    """Return the highest rate that all curves together have for a third of that time."""
+    width = (stop - first) * _FASTEST
+    known = [samples for samples in curves if len(samples) > 1]
+    if width <= 0 or not known:
+        return 0.0
+    begins = [first + (stop - first - width) * step / _STEPS for step in range(_STEPS + 1)]
+    return max(
+        sum(_at(samples, begin + width) - _at(samples, begin) for samples in known) / width
+        for begin in begins
+    )
 
 
 def _grown_at(curves: Sequence[Samples]) -> float:

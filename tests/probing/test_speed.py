@@ -99,3 +99,15 @@ def test_too_few_arrivals_give_the_mean_of_all(samples: list[tuple[float, int]])
 def test_nothing_has_no_speed(flows: list[tuple[int, float, list[tuple[float, int]]]]) -> None:
     with pytest.raises(ValueError, match="at least one model"):
         speed_of(flows)
+
+
+def test_what_waits_for_acks_in_its_first_round_trips_has_the_rate_of_its_bursts() -> None:
+    # Two windows of 10 MB at 100 MB/s, of which the second waits for acks for a round trip.
+    first = [(0.2 + 0.01 * n, 10**6 * n) for n in range(1, 11)]
+    second = [(0.5 + 0.01 * n, 10**7 + 10**6 * n) for n in range(1, 11)]
+    samples = [*first, *second]
+    flow, beside = (2 * 10**7, 0.8, samples), [samples]
+    assert speed_of([flow], beside, round_trip=0.2).rate == pytest.approx(1e8, rel=0.4)
+    assert speed_of([flow], beside, round_trip=0.2).rate > 1.5 * speed_of([flow], beside).rate
+    # Many round trips: then to wait for acks is what the line does.
+    assert speed_of([flow], beside, round_trip=0.02).rate == speed_of([flow], beside).rate
