@@ -56,7 +56,7 @@ class Measured:
     up_several: Speed
     down_both_several: Speed | None
     """Over that many connections, while as many carried models the other way; None: not measured,
-    because several carry hardly more than one."""
+    since several carry hardly more than one, or the server moves too few models at a time."""
     up_both_several: Speed | None
     lost_connections: int
     """Connections of models that broke and were replaced (count)."""
