@@ -26,15 +26,23 @@ def test_a_server_takes_it_and_another_one_after_it() -> None:
                 socket.create_connection(("127.0.0.1", number)).close()
 
 
+def is_free(number: int) -> bool:
+    with socket.socket() as other:  # without SO_REUSEADDR: it is refused beside any other
+        try:
+            other.bind(("127.0.0.1", number))
+        except OSError:
+            return False
+        return True
+
+
 def test_two_are_never_the_same_and_one_that_is_gone_is_free() -> None:
     kept = [KeptPort() for _ in range(50)]
     assert len({port.number + above for port in kept for above in (0, 1)}) == 100
-    number = kept[0].number
+    numbers = [port.number + above for port in kept for above in (0, 1)]
     kept.clear()
     gc.collect()
-    for each in (number, number + 1):
-        with socket.socket() as other:  # without SO_REUSEADDR: it is refused beside any other
-            other.bind(("127.0.0.1", each))
+    # Somebody else may have got one of them meanwhile.
+    assert sum(map(is_free, numbers)) > len(numbers) / 2
 
 
 def test_the_port_above_is_kept_too() -> None:
