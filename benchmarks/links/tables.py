@@ -174,7 +174,7 @@ def _asked_losses(line: Line) -> str:
 
 
 def _both_ways(losses: Sequence[float]) -> str:
-    """Return the losses up and down; once, if they are the same."""
+    """Return the loss rates as text: up and down, or one value if they are equal."""
     texts = dict.fromkeys(f"{each:.3%}" for each in losses)
     return " up, ".join(texts) + (" down" if len(texts) > 1 else "")
 

@@ -171,7 +171,7 @@ def _limit(nbytes: int) -> float:
 
 
 def _line(process: subprocess.Popen[bytes], is_it: Callable[[str], bool]) -> str:
-    """Return the first line that is meant, of what a process prints."""
+    """Return the first line of a process's output for which ``is_it`` is true."""
     assert process.stdout is not None
     give_up_at = time.monotonic() + WAIT_SECONDS
     while (left := give_up_at - time.monotonic()) > 0:

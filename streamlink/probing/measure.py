@@ -31,7 +31,7 @@ _FIRST_BYTES = 16 << 10
 _ALONE, _SEVERAL = 0.22, 0.14  # shares of all bytes, for each direction; both at once has the rest
 _ENOUGH = 0.6  # of the wanted time
 _LONG_SECONDS, _LONG_ROUND_TRIPS = 1.0, 16
-_LUCK = 1.1  # a rate that is higher by less may come from how acks arrive
+_CLEARLY_FASTER = 1.1  # a smaller difference may come from how acks arrive
 _LEAST_GROWTH, _MOST_GROWTH = 1.5, 8.0
 _MOST_TIMES_MEAN = 16
 _MOST_LONGER = 2.0  # than if all of its time had been at the mean rate: a short tail may mislead
@@ -235,11 +235,11 @@ def _agreed(alone: Speed, beside: Speed, round_trip: float) -> tuple[Speed, Spee
     """Return both, where no direction is faster beside the other one than alone.
 
     Acks queue behind the chunks of the other direction, and then arrive in a burst. In a short
-    measurement such a burst looks like a rate that the line does not have. A long one that is much
-    faster tells that the one alone had bad luck, such as packets that were lost while it began.
+    measurement such a burst looks like a rate that the line does not have. If a long one is much
+    faster, the one alone was slowed by something else, such as packets lost during slow start.
     """
     is_long = beside.seconds >= max(_LONG_SECONDS, _LONG_ROUND_TRIPS * round_trip)
-    if is_long and beside.rate > _LUCK * alone.rate:
+    if is_long and beside.rate > _CLEARLY_FASTER * alone.rate:
         return replace(alone, rate=beside.rate, highest=max(alone.highest, beside.rate)), beside
     rate = min(beside.rate, alone.rate)
     return alone, replace(beside, rate=rate, lowest=min(beside.lowest, rate))

@@ -55,7 +55,7 @@ class Measured:
     """Over that many connections together."""
     up_several: Speed
     down_both_several: Speed | None
-    """Over that many connections, while as many carried models the other way; None: not measured,
+    """Over that many connections in each direction, both directions at once. None: not measured,
     since several carry hardly more than one, or the server moves too few models at a time."""
     up_both_several: Speed | None
     lost_connections: int

@@ -82,7 +82,7 @@ def unreachable(
 
 
 def other_service(address: str) -> ConnectFailed:
-    """Return the error for whatever has answered a call with the status UNIMPLEMENTED."""
+    """Return the error for a peer that answers a call with the gRPC status UNIMPLEMENTED."""
     return ConnectFailed(
         f"no server answers at {address}: something else listens there: a gRPC server without the "
         "methods of streamlink, or a proxy without a route to one (status UNIMPLEMENTED); are "

@@ -23,7 +23,7 @@ class LongLine(ProbeLine):
         share: of ``rate`` that one connection can have; both directions share ``rate`` where it
             is less than 1.
         most_models: that the server moves at the same time (count).
-        unlucky: a direction in which a model alone has half of its rate.
+        slowed: a direction in which a model alone has half of its rate.
     """
 
     def __init__(
@@ -33,11 +33,11 @@ class LongLine(ProbeLine):
         longest_window: int = 48 << 20,
         share: float = 1.0,
         most_models: int = 32,
-        unlucky: Way | None = None,
+        slowed: Way | None = None,
     ) -> None:
         super().__init__("nowhere:1")
         self._rate, self._round_trip, self._share = rate, round_trip, share
-        self._unlucky = unlucky
+        self._slowed = slowed
         self.server = {MODELS: str(most_models)}
         if longest_window:
             self.server |= {INITIAL_WINDOW: str(_OWN), LONGEST_WINDOW: str(longest_window)}
@@ -56,7 +56,7 @@ class LongLine(ProbeLine):
             window = max(_OWN, (initial_windows or {}).get(way, 0))
             sharing = ways.count(way) if self._share == 1.0 else len(ways)
             rate = min(self._rate * self._share, self._rate / sharing)
-            rate /= 2 if ways == [self._unlucky] else 1
+            rate /= 2 if ways == [self._slowed] else 1
             samples = arrivals(nbytes, rate, self._round_trip, window)
             took = samples[-1][0] + self._round_trip
             moved.append(Flow(way, nbytes, took, tuple(samples), 0, "tcp"))

@@ -100,8 +100,8 @@ def test_a_server_of_few_streams_is_not_asked_for_more() -> None:
     assert measured.gain_of_several > 2
 
 
-def test_bad_luck_alone_is_noticed_by_a_higher_rate_beside_the_other_direction() -> None:
-    measured = measure(LongLine(2.5e6, 0.05, unlucky="up"), address="nowhere:1")
+def test_a_model_alone_that_was_slowed_gets_the_higher_rate_beside_the_other_direction() -> None:
+    measured = measure(LongLine(2.5e6, 0.05, slowed="up"), address="nowhere:1")
     for each in (measured.down, measured.up, measured.up_both):
         assert each.rate == pytest.approx(2.5e6, rel=0.05)
 

@@ -1,4 +1,4 @@
-"""What is kept and shown of NVIDIA FLARE's own benchmarks."""
+"""The results of NVIDIA FLARE's own benchmarks: where they are stored, and their table."""
 
 from __future__ import annotations
 
