@@ -40,10 +40,10 @@ class StreamConfig(Settings):
     at an end with such lines."""
 
     initial_window_bytes: Size = Field(default=1 * MiB, ge=4 * KiB)
-    """Window at the start of a stream (bytes); it grows up to ``window_bytes`` with the rate and
-    the round-trip time of the link. Where it is more than ``window_bytes``, the rest comes out of
-    ``long_bytes``, or out of ``memory_bytes`` where that is set; it is cut where ``window_bytes``
-    is set."""
+    """Window at the start of a stream (bytes), up to four times as much where the round trip is
+    long; it grows up to ``window_bytes`` with the rate and the round-trip time of the link. Where
+    it is more than ``window_bytes``, the rest comes out of ``long_bytes``, or out of
+    ``memory_bytes`` where that is set; it is cut where ``window_bytes`` is set."""
 
     data_listen: Names = ("auto",)
     """Server: where streams are taken beside the connections of sessions, as ``CARRIER://WHERE``,

@@ -35,6 +35,12 @@ where that takes longer."""
 QUEUE_SECONDS = 0.1
 """The window keeps this much delivery time queued beyond two round trips."""
 
+INITIAL_RATE = 20 << 20
+"""A stream begins with the window that this rate needs for one round trip (bytes per second)."""
+
+INITIAL_TIMES = 4
+"""But with at most this multiple of ``initial_window_bytes``: on a slow line that is a queue."""
+
 LONG_MARGIN = 2.0
 """The window is this multiple of the bandwidth-delay product where that is more than
 ``window_bytes``: up to a quarter of a window is credit on its way back, acks are delayed, and by
@@ -46,6 +52,19 @@ slowly, and the others fill the window meanwhile: so it begins with the smallest
 time that one has arrived it takes one more, and twice as long."""
 
 _SAMPLES = 16
+
+
+def initial_window(own: int, round_trip: float) -> int:
+    """Return the window that a stream begins with (bytes), if it may be so large.
+
+    A window about doubles with each round trip. A long line would wait for that, so there a stream
+    begins with up to ``INITIAL_TIMES`` as much as is set.
+
+    Args:
+        own: what is set (bytes).
+        round_trip: of the line, or longer (seconds); 0: not known.
+    """
+    return max(own, min(int(INITIAL_RATE * round_trip), INITIAL_TIMES * own))
 
 
 def window_for(config: StreamConfig, rate: float, round_trip: float) -> int:
@@ -73,6 +92,7 @@ class SendWindow:
         config: the largest and the first window, and the smallest chunk.
         chunk_bytes: the largest chunk that both ends agreed on.
         ack_wait: ``streaming_ack_wait``, which every chunk has to meet (seconds).
+        round_trip: how long the peer took to answer, before any chunk (seconds); 0: not known.
         ack_latency: collects how long acks take; it outlives the window, which each call renews.
     """
 
@@ -82,14 +102,17 @@ class SendWindow:
         *,
         chunk_bytes: int,
         ack_wait: float,
+        round_trip: float = 0.0,
         ack_latency: AckLatency | None = None,
     ) -> None:
         self._ack_latency = ack_latency or AckLatency()
         self._smallest = min(config.min_chunk_bytes, chunk_bytes)
         self.largest = chunk_bytes
         self._ack_wait = ack_wait
-        first = max(config.initial_window_bytes, self._smallest)
-        self._first_window = min(first, config.longest_window_bytes)
+        own = max(config.initial_window_bytes, self._smallest)
+        # What it never falls below, however slow the link is.
+        self._least_window = min(own, config.longest_window_bytes)
+        first = min(initial_window(own, round_trip), config.longest_window_bytes)
         self._config = config
         # End, time sent, what was received by then, and whether nothing else was in flight.
         self._unacked: deque[tuple[int, float, int, bool]] = deque()
@@ -101,9 +124,9 @@ class SendWindow:
         self.rate = 0.0
         self.chunk_bytes = self._smallest
         self._cap = config.window_bytes
-        self.wanted_bytes = self._first_window
+        self.wanted_bytes = first
         """What the link has room for (bytes)."""
-        self.window_bytes = min(self._first_window, self._cap)
+        self.window_bytes = min(first, self._cap)
         """What of that may be used (bytes)."""
         self._part = chunk_bytes
 
@@ -205,7 +228,7 @@ class SendWindow:
         return min(self.largest if wanted >= self.largest else size, self._part)
 
     def _window_for(self, rate: float) -> int:
-        return max(self._first_window, window_for(self._config, rate, self.round_trip))
+        return max(self._least_window, window_for(self._config, rate, self.round_trip))
 
 
 # --- the receiver's side ---------------------------------------------------------------------

@@ -118,7 +118,7 @@ class AckReceiver(StreamMachine):
         self._was_charged = 0  # resent bytes without saved ones that the limit knows of
         self._asked_end = self.extent.start  # up to where its owner was given room
         self._busy_at = float("-inf")
-        self._window = self._new_window(config.stream.chunk_bytes)
+        self._window = self._new_window(config.stream.chunk_bytes, 0.0)
         self._is_idle = True
         self._meter = SendMeter()
         self._stop = self.extent.stop  # read for each chunk
@@ -170,7 +170,7 @@ class AckReceiver(StreamMachine):
             received, limit = max(self.received, frame.received), max(self.limit, frame.limit)
             frame = replace(frame, received=received, limit=limit)
         self._timers.stop(OPEN_TIMER)
-        self._window = self._new_window(frame.chunk_bytes)
+        self._window = self._new_window(frame.chunk_bytes, now - self._channel.attached_at)
         self._resume(frame, now, is_first=is_first)
         # An owner that was busy needs only the latest of these events.
         stale = (Accepted, PeerHeld)
@@ -396,12 +396,13 @@ class AckReceiver(StreamMachine):
         """Whether every byte of the extent was written."""
         return self._buffer.position == self._stop
 
-    def _new_window(self, chunk_bytes: int) -> SendWindow:
+    def _new_window(self, chunk_bytes: int, round_trip: float) -> SendWindow:
         # Each call begins with a new one: it may take another path through the network.
         window = SendWindow(
             self.config.stream,
             chunk_bytes=chunk_bytes,
             ack_wait=self.config.timeouts.streaming_ack_wait,
+            round_trip=round_trip,
             ack_latency=self._ack_latency,
         )
         window.cap(self._window_bytes)

@@ -36,12 +36,15 @@ class Channel:
     """
 
     __slots__ = (
-        "acked", "chunks", "damaged_in_a_row", "handshake", "is_beside", "is_retiring", "number",
-        "outbox", "reserved_at",
+        "acked", "attached_at", "chunks", "damaged_in_a_row", "handshake", "is_beside",
+        "is_retiring", "number", "outbox", "reserved_at",
     )  # fmt: skip
 
-    def __init__(self, number: int, handshake: State, *, is_beside: bool = False) -> None:
+    def __init__(
+        self, number: int, handshake: State, *, now: float, is_beside: bool = False
+    ) -> None:
         self.number = number
+        self.attached_at = now
         self.is_beside = is_beside
         """Whether another channel was ready when it came: both end at the same peer process."""
         self.handshake: State | None = handshake
@@ -182,7 +185,7 @@ class StreamMachine(Machine):
 
     def attach(self, *, now: float, channel: int = 0) -> None:
         """Begin, or resume, over a new channel. A failed stream only sends the reason."""
-        on = Channel(channel, self.INITIAL_STATE, is_beside=self._is_ready)
+        on = Channel(channel, self.INITIAL_STATE, now=now, is_beside=self._is_ready)
         self._channels[channel] = on
         self._has_begun = True
         self._closed_at = None  # a machine that has ended gets time to repeat its last frames

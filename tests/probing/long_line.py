@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from streamlink.link.probe_line import Flow, Moved, ProbeLine, Way
 from streamlink.link.probe_wire import INITIAL_WINDOW, LONGEST_WINDOW, MODELS
+from streamlink.protocol.flow_control import initial_window
 
 __all__ = ["LongLine", "arrivals"]
 
@@ -53,7 +54,8 @@ class LongLine(ProbeLine):
     ) -> Moved:
         ways, moved = [way for way, _ in flows], []
         for way, nbytes in flows:
-            window = max(_OWN, (initial_windows or {}).get(way, 0))
+            usual = initial_window(_OWN, self._round_trip)
+            window = max(usual, (initial_windows or {}).get(way, 0))
             sharing = ways.count(way) if self._share == 1.0 else len(ways)
             rate = min(self._rate * self._share, self._rate / sharing)
             rate /= 2 if ways == [self._slowed] else 1

@@ -16,6 +16,7 @@ from streamlink.protocol.flow_control import (
     DelayedAck,
     SendWindow,
     credit_for,
+    initial_window,
 )
 from streamlink.protocol.timers import Timers
 
@@ -127,6 +128,28 @@ def test_a_reader_that_has_taken_everything_always_has_credit_to_give(
 def test_a_stream_starts_small() -> None:
     window = a_window()
     assert (window.chunk_bytes, window.window_bytes) == (64 * KiB, 1 * MiB)
+
+
+@pytest.mark.parametrize(
+    ("round_trip", "nbytes"),
+    [(0.0, 1 * MiB), (0.05, 1 * MiB), (0.1, 2 * MiB), (0.2, 4 * MiB), (3600.0, 4 * MiB)],
+)
+def test_a_stream_begins_with_more_on_a_long_line(round_trip: float, nbytes: int) -> None:
+    window = SendWindow(CONFIG, chunk_bytes=2 * MiB, ack_wait=300.0, round_trip=round_trip)
+    assert initial_window(1 * MiB, round_trip) == nbytes
+    assert (window.chunk_bytes, window.window_bytes) == (64 * KiB, nbytes)
+
+
+def test_no_round_trip_makes_an_initial_window_larger_than_the_longest() -> None:
+    config = StreamConfig(window_bytes=2 * MiB, initial_window_bytes=1 * MiB)
+    window = SendWindow(config, chunk_bytes=2 * MiB, ack_wait=300.0, round_trip=10.0)
+    assert (window.wanted_bytes, window.window_bytes) == (2 * MiB, 2 * MiB)
+
+
+def test_a_slow_long_line_has_no_more_than_is_set_after_its_first_ack() -> None:
+    window = SendWindow(CONFIG, chunk_bytes=2 * MiB, ack_wait=300.0, round_trip=0.6)
+    deliver(window, rate=200 * KiB, round_trip=0.6, chunks=1)
+    assert window.window_bytes == 1 * MiB
 
 
 def test_a_fast_link_gets_large_chunks_and_the_whole_window() -> None:
