@@ -24,17 +24,13 @@ from benchmarks.links.lines import Line
 from benchmarks.links.plans import Plan
 from benchmarks.processes import WorkerFailed
 
-__all__ = ["Counting", "Measure", "batches", "found_of", "left_to_do", "rest_seconds", "run_plan",
-           "seconds_left", "tell"]  # fmt: skip
+__all__ = ["Counting", "Measure", "batches", "found_of", "left_to_do", "run_plan", "seconds_left",
+           "tell"]  # fmt: skip
 
 START_SECONDS = 8.0  # of a run: processes, imports, the model
 SLOW_BITS_PER_SECOND = 4e6
 END_TRIES = 60  # of half a second
 LOOPBACK_BYTES_PER_SECOND = 1e9  # for the time that a plan is said to take
-FAST_BITS_PER_SECOND = 500e6
-LARGE_BYTES = 1 << 30
-FREED_BYTES_PER_SECOND = 700e6
-MOST_REST_SECONDS = 15.0
 
 
 class Measure(Protocol):
@@ -111,7 +107,6 @@ def run_plan(
     measure: Measure,
     measure_line: Callable[[Line, float], Accuracy],
     clock: Callable[[], float] = time.monotonic,
-    rest: Callable[[float], None] = time.sleep,
 ) -> list[Run]:
     """Run what is left of a plan; returns all runs of it, those of before too.
 
@@ -126,7 +121,7 @@ def run_plan(
     tell(f"{len(to_do)} of {total} runs to do, about {_clock(left)}")
     lines: dict[Line, Accuracy | None] = {}
     failed: set[Case] = set()
-    done, before = 0, len(results)
+    done = 0
     for batch in batches(to_do):
         line = batch[0].line
         for at, case in enumerate(batch):
@@ -138,9 +133,6 @@ def run_plan(
         chosen = _in_time(chosen, plan.stop_seconds - elapsed, results)
         if chosen and line not in lines:
             lines[line] = _accuracy(line, plan.accuracy_seconds, measure_line)
-        if chosen and (seconds := rest_seconds(line, results[before:])):
-            rest(seconds)
-        before = len(results)
         with closing(_at_once(chosen, partial(measure, accuracy=lines.get(line)))) as runs:
             for run in runs:
                 run.turn = good[run.case] + 1
@@ -154,18 +146,6 @@ def run_plan(
         done += len(batch)
         left = seconds_left(to_do[done:], results, failed)
     return results
-
-
-def rest_seconds(line: Line, ended: Iterable[Run]) -> float:
-    """Return how long to wait before a run over ``line`` (seconds), after those that have ended.
-
-    A virtual machine may return memory to its host once it is free (the kernel's free page
-    reporting). That takes some seconds, in which a fast run would be slower.
-    """
-    if line.rate is not None and line.rate < FAST_BITS_PER_SECOND:
-        return 0.0
-    freed = sum(side.peak_over_base_bytes for run in ended for side in run.sides.values())
-    return min(freed / FREED_BYTES_PER_SECOND, MOST_REST_SECONDS) if freed > LARGE_BYTES else 0.0
 
 
 def _not_again(run: Run, to_do: Sequence[Case]) -> list[Run]:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Queue
 
 import pytest
 
-from benchmarks.links.cases import Accuracy, Case, Run, Side
+from benchmarks.links.cases import Accuracy, Case, Run
 from benchmarks.links.failures import standing
 from benchmarks.links.kept import append, latest, read
-from benchmarks.links.lines import Line, parse_line
+from benchmarks.links.lines import Line
 from benchmarks.links.plans import Plan, What, plan_of, small_plan
-from benchmarks.links.series import batches, left_to_do, rest_seconds, run_plan
+from benchmarks.links.series import batches, left_to_do, run_plan
 from tests.benchmarks.links.cases import case_of, run_of
 
 WHERE = run_of().where
@@ -38,7 +37,6 @@ class Measuring:
 
     failing: str = ""
     stop_at: int = 1000
-    sides: dict[str, Side] = field(default_factory=dict)
     done: list[Case] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
 
@@ -46,20 +44,17 @@ class Measuring:
         if len(self.done) == self.stop_at:
             raise KeyboardInterrupt
         self.done.append(case)
-        error = "no" if case.peer == self.failing else ""
-        return run_of(case, accuracy=accuracy, error=error, sides=self.sides)
+        return run_of(case, accuracy=accuracy, error="no" if case.peer == self.failing else "")
 
     def measure_line(self, line: Line, seconds: float) -> Accuracy:
         self.lines.append(line.name)
         return Accuracy(0.0, 0.0, 1e9, seconds)
 
 
-def go(
-    plan: Plan, path: Path, measuring: Measuring, rest: Callable[[float], None] = print
-) -> list[Run]:
+def go(plan: Plan, path: Path, measuring: Measuring) -> list[Run]:
     return run_plan(
         plan, path, read(path), Here(),
-        measure=measuring.measure, measure_line=measuring.measure_line, rest=rest,
+        measure=measuring.measure, measure_line=measuring.measure_line,
     )  # fmt: skip
 
 
@@ -77,32 +72,6 @@ def test_on_a_slow_line_all_runs_of_a_turn_are_one_batch(tmp_path: Path) -> None
 
 def test_on_a_fast_line_one_run_has_the_machine() -> None:
     assert batches([RAW, OURS, RAW]) == [[RAW], [OURS], [RAW]]
-
-
-@pytest.mark.parametrize(
-    ("line", "gib", "seconds"),
-    [
-        ("loopback", 0.5, 0.0),
-        ("loopback", 2.0, 3.07),
-        ("1Gbit", 7.0, 10.7),
-        ("1Gbit", 60.0, 15.0),
-        ("100Mbit", 7.0, 0.0),  # it takes so long that it does not matter
-    ],
-)
-def test_a_fast_run_waits_until_the_memory_of_the_last_one_is_returned(
-    line: str, gib: float, seconds: float
-) -> None:
-    half = Side(0, int(gib * 2**29), 0.0)
-    ended = run_of(sides={"send": half, "receive": half})
-    assert rest_seconds(parse_line(line), [ended]) == pytest.approx(seconds, abs=0.05)
-
-
-def test_only_the_runs_just_before_count(tmp_path: Path) -> None:
-    large = Side(0, 2 << 30, 0.0)
-    measuring = Measuring(sides={"receive": large})
-    rested: list[float] = []
-    go(Plan((RAW, OURS), runs=2), tmp_path / "raw.jsonl", measuring, rest=rested.append)
-    assert rested == pytest.approx([3.07] * 3, abs=0.05)
 
 
 def test_what_is_known_is_not_run_again() -> None:
