@@ -97,7 +97,7 @@ class End:
 
     def target(self) -> Arrays:
         """Return arrays to receive into."""
-        return self.payload.empty()
+        return self.payload.blank()
 
 
 def run(port: Port, module: str, role: Role, **facts: Any) -> None:

@@ -74,9 +74,14 @@ class Payload:
         return {name: each.astype(self._dtype(), copy=False)
                 for name, each in zip(self.names(), drawn, strict=True)}  # fmt: skip
 
-    def empty(self) -> Arrays:
-        """Return arrays to receive into; their pages are not touched yet."""
-        return {name: np.empty(self.length, self._dtype()) for name in self.names()}
+    def blank(self) -> Arrays:
+        """Return arrays to receive into, all of them in memory.
+
+        The first write to a page may take as long as to receive it does: on a virtual machine its
+        host may have to find the memory.
+        """
+        # Written to: ``zeros`` would leave that to whoever receives.
+        return {name: np.full(self.length, 0, self._dtype()) for name in self.names()}
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""

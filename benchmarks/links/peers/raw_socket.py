@@ -17,10 +17,10 @@ DONE = b"\x01"
 def receive(end: End) -> None:
     """Read straight into the arrays."""
     end.base()
+    model = end.target()
     with socket.create_server((end.host, 0)) as listening:
         end.listening(listening.getsockname()[1])
         connection, _ = listening.accept()
-    model = end.target()
     with connection:
         for array in model.values():
             _fill(connection, array.data.cast("B"))
