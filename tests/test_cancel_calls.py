@@ -196,7 +196,7 @@ EXEMPT: dict[str, set[str]] = {
         "Assignment.outgoing",
     },
     "computes, or notes something, and waits for nobody": {
-        "ProbeLine.own_window",
+        "ProbeLine.initial_window",
         "RoundTrips.of",
         "SendTransfer.measured_by",
         "Server.occupied",

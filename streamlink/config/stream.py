@@ -19,6 +19,10 @@ LONG_WINDOW_BYTES = 32 * MiB
 300 ms, with a quarter of it on its way back as credit."""
 
 
+LONG_INITIAL_BYTES = 4 * MiB
+"""The window at the start of a stream where the round trip is long, if none is set."""
+
+
 class StreamConfig(Settings):
     """The sizes of chunks and windows."""
 
@@ -40,10 +44,10 @@ class StreamConfig(Settings):
     at an end with such lines."""
 
     initial_window_bytes: Size = Field(default=1 * MiB, ge=4 * KiB)
-    """Window at the start of a stream (bytes), up to four times as much where the round trip is
-    long; it grows up to ``window_bytes`` with the rate and the round-trip time of the link. Where
-    it is more than ``window_bytes``, the rest comes out of ``long_bytes``, or out of
-    ``memory_bytes`` where that is set; it is cut where ``window_bytes`` is set."""
+    """Window at the start of a stream (bytes); unset, up to 4 MiB where the round trip is long. It
+    grows up to ``window_bytes`` with the rate and the round-trip time of the link. A setting of
+    more than ``window_bytes`` takes the rest out of ``long_bytes``, or out of ``memory_bytes``
+    where that is set; it is cut where ``window_bytes`` is set."""
 
     data_listen: Names = ("auto",)
     """Server: where streams are taken beside the connections of sessions, as ``CARRIER://WHERE``,
@@ -189,6 +193,14 @@ class StreamConfig(Settings):
         # Whoever sets a window knows what may be in flight.
         follows = self.long_bytes > 0 and "window_bytes" not in self.model_fields_set
         return self.window_bytes + (LONG_WINDOW_BYTES if follows else 0)
+
+    @property
+    def long_initial_bytes(self) -> int:
+        """The window at the start of a stream where the round trip is long (bytes)."""
+        # In a memory that is shared the receiver deals what a stream begins with.
+        if "initial_window_bytes" in self.model_fields_set or self.memory_bytes:
+            return min(self.initial_window_bytes, self.longest_window_bytes)
+        return min(LONG_INITIAL_BYTES, self.longest_window_bytes)
 
     @property
     def extra_bytes(self) -> int:

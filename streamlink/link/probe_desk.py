@@ -26,6 +26,7 @@ from streamlink.link.probe_wire import (
     ECHO,
     INITIAL_WINDOW,
     LANES,
+    LONG_INITIAL,
     LONGEST_WINDOW,
     MAX_PROBE_BYTES,
     MAX_PROBE_SECONDS,
@@ -409,6 +410,7 @@ def _facts(config: LinkConfig) -> Mapping[str, str]:
         WINDOW: stream.window_bytes,
         LANES: stream.max_lanes,
         INITIAL_WINDOW: stream.initial_window_bytes,
+        LONG_INITIAL: stream.long_initial_bytes,
         LONGEST_WINDOW: largest_initial_window(stream),
         MODELS: config.limits.max_streams,
     }

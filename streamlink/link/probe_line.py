@@ -26,6 +26,7 @@ from streamlink.link.probe_wire import (
     DOWN,
     ECHO,
     INITIAL_WINDOW,
+    LONG_INITIAL,
     LONGEST_WINDOW,
     MODELS,
     TOKEN,
@@ -42,6 +43,7 @@ from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.transfer import Receipt
+from streamlink.protocol.flow_control import initial_window
 from streamlink.protocol.frames import Reply, Request
 from streamlink.transport.connect import dial
 from streamlink.transport.dialer import Dialer
@@ -168,10 +170,21 @@ class ProbeLine(Closing):
         told = parse_size(self.server.get(MODELS, ""))
         return told or self._config.limits.max_streams  # the server is older
 
-    def own_window(self, way: Way) -> int:
-        """Return the initial window that the sender's settings give a model (bytes)."""
-        own = self._config.stream.initial_window_bytes
-        return own if way == "up" else parse_size(self.server.get(INITIAL_WINDOW, "")) or own
+    def initial_window(self, way: Way, round_trip: float) -> int:
+        """Return the window that a model begins with by the sender's settings (bytes).
+
+        Args:
+            way: its direction.
+            round_trip: of the idle line (seconds); 0: on a short line.
+        """
+        stream = self._config.stream
+        if way == "up":
+            least, most = stream.initial_window_bytes, stream.long_initial_bytes
+        else:
+            told = parse_size(self.server.get(INITIAL_WINDOW, ""))
+            least = told or stream.initial_window_bytes
+            most = parse_size(self.server.get(LONG_INITIAL, ""))  # 0: the server is older
+        return initial_window(least, most, round_trip)
 
     def close(self) -> None:
         """Say goodbye, and drop the connections."""
@@ -267,7 +280,7 @@ class ProbeLine(Closing):
     def _ask(self, way: Way, nbytes: int, initial_window: int) -> Answer:
         topic = DOWN if way == "down" else UP
         facts, config = {BYTES: str(nbytes)}, self._session.config
-        if initial_window > self.own_window(way):
+        if initial_window:
             facts[INITIAL_WINDOW] = str(initial_window)
             config = beginning_with(config, initial_window)
         seconds = self._config.timeouts.communication_timeout

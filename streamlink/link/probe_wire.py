@@ -27,6 +27,7 @@ __all__ = [
     "INITIAL_WINDOW",
     "LANES",
     "LONGEST_WINDOW",
+    "LONG_INITIAL",
     "MAX_PROBE_BYTES",
     "MAX_PROBE_SECONDS",
     "MAX_RESENT_BYTES",
@@ -50,9 +51,11 @@ TOKEN, BYTES, INITIAL_WINDOW = "token", "bytes", "initial_window_bytes"
 and the initial window of its stream, which a reply to ``BEGIN`` has, too: that of the server."""
 
 CHUNK, WINDOW, LANES = "chunk_bytes", "window_bytes", "max_lanes"
-LONGEST_WINDOW, MODELS = "longest_window_bytes", "max_models"
+LONGEST_WINDOW, LONG_INITIAL = "longest_window_bytes", "long_initial_bytes"
+MODELS = "max_models"
 """Facts of the reply to ``BEGIN``: settings of the server, the largest initial window that it
-grants, and how many models it moves at the same time."""
+grants, the one that its streams have where the round trip is long, and how many models it moves at
+the same time."""
 
 MAX_PROBE_BYTES = 256 << 20
 """The most that one probe moves, both directions together (bytes of models)."""
@@ -85,9 +88,9 @@ def largest_initial_window(stream: StreamConfig) -> int:
 
 
 def beginning_with(config: LinkConfig, initial_window: int) -> LinkConfig:
-    """Return ``config`` for a stream of a probe with a larger first window than its own (bytes).
+    """Return ``config`` for a stream of a probe with this initial window, on any line (bytes).
 
-    What is more than ``largest_initial_window`` is cut.
+    It is not less than that of ``config``, and at most ``largest_initial_window``.
     """
     stream = config.stream
     first = max(stream.initial_window_bytes, min(initial_window, largest_initial_window(stream)))

@@ -11,7 +11,6 @@ from streamlink.probing.growth import burst_rate, grown_window, growth_seconds, 
 from streamlink.probing.lanes import are_worth_it
 from streamlink.probing.measured import Measured, RoundTrips, gain_of
 from streamlink.probing.speed import Speed, speed_of
-from streamlink.protocol.flow_control import initial_window
 
 __all__ = ["LEAST_BYTES", "MOST_SECONDS", "SEVERAL", "Note", "measure"]
 
@@ -123,7 +122,7 @@ class _Run:
 
     def alone(self, way: Way) -> Speed:
         """Move ever larger models in one direction, until one takes long enough."""
-        left, size, window = int(self._most * _ALONE), _FIRST_BYTES, self._initial_window(way)
+        left, size, window = int(self._most * _ALONE), _FIRST_BYTES, self._usual_window(way)
         while True:
             moved = self._move([(way, size)], {way: window})
             left -= size
@@ -133,7 +132,7 @@ class _Run:
                 return self._with_all_growth(speed, way, window)
             began_with, window = window, self._grown(speed, moved.flows[0])
             rate, least = speed.rate, size * _LEAST_GROWTH
-            if window > self._initial_window(way):  # the window has limited the rate
+            if window > self._usual_window(way):  # the window has limited the rate
                 rate = max(rate, rate_in_window(window, self._round_trip))
             size = min(left, int(size * self._growth(took, speed, rate)))
             if window > began_with:  # it may still be too small: measure one window
@@ -144,23 +143,24 @@ class _Run:
         # The rate of a burst is uncertain: it counts only where the window has limited the mean
         # rate, and up to a multiple of that.
         mean = grown_window(speed.rate, self._round_trip)
-        if mean <= self._initial_window(flow.way):
-            return self._initial_window(flow.way)
+        if mean <= self._usual_window(flow.way):
+            return self._usual_window(flow.way)
         burst = grown_window(burst_rate(flow.samples), self._round_trip)
         return self._granted(flow.way, min(burst, _MOST_TIMES_MEAN * mean))
 
-    def _initial_window(self, way: Way) -> int:
-        """Return the window that a model begins with on this line if nothing else is asked for."""
-        return self._granted(way, initial_window(self._line.own_window(way), self._round_trip))
+    def _usual_window(self, way: Way) -> int:
+        """Return the window that a model begins with on this line if no other is asked for."""
+        return self._line.initial_window(way, self._round_trip)
 
     def _granted(self, way: Way, window: float) -> int:
         """Return ``window`` within what both ends allow (bytes)."""
-        return max(self._line.own_window(way), int(min(window, self._line.longest_window)))
+        own = self._line.initial_window(way, 0.0)
+        return max(own, int(min(window, self._line.longest_window)))
 
     def _with_all_growth(self, speed: Speed, way: Way, began_with: int) -> Speed:
         """Add the start-up time that a model with the usual initial window takes."""
         rate, round_trip = speed.rate, self._round_trip
-        whole = growth_seconds(self._initial_window(way), rate, round_trip)
+        whole = growth_seconds(self._usual_window(way), rate, round_trip)
         # The measured start includes the rest of the growth.
         left = growth_seconds(began_with, rate, round_trip)
         return replace(speed, start_seconds=speed.start_seconds + whole - left)

@@ -36,10 +36,8 @@ QUEUE_SECONDS = 0.1
 """The window keeps this much delivery time queued beyond two round trips."""
 
 INITIAL_RATE = 20 << 20
-"""A stream begins with the window that this rate needs for one round trip (bytes per second)."""
-
-INITIAL_TIMES = 4
-"""But with at most this multiple of ``initial_window_bytes``: on a slow line that is a queue."""
+"""A stream begins with the window that this rate fills in one round trip (bytes per second), within
+``initial_window_bytes`` and ``long_initial_bytes``."""
 
 LONG_MARGIN = 2.0
 """The window is this multiple of the bandwidth-delay product where that is more than
@@ -54,17 +52,17 @@ time that one has arrived it takes one more, and twice as long."""
 _SAMPLES = 16
 
 
-def initial_window(own: int, round_trip: float) -> int:
-    """Return the window that a stream begins with (bytes), if it may be so large.
+def initial_window(least: int, most: int, round_trip: float) -> int:
+    """Return the window that a stream begins with (bytes).
 
-    A window about doubles with each round trip. A long line would wait for that, so there a stream
-    begins with up to ``INITIAL_TIMES`` as much as is set.
+    A window about doubles with each round trip. Where that takes long, it begins larger.
 
     Args:
-        own: what is set (bytes).
+        least: on a short line (bytes).
+        most: on a long one (bytes).
         round_trip: of the line, or longer (seconds); 0: not known.
     """
-    return max(own, min(int(INITIAL_RATE * round_trip), INITIAL_TIMES * own))
+    return max(least, min(int(INITIAL_RATE * round_trip), most))
 
 
 def window_for(config: StreamConfig, rate: float, round_trip: float) -> int:
@@ -109,10 +107,12 @@ class SendWindow:
         self._smallest = min(config.min_chunk_bytes, chunk_bytes)
         self.largest = chunk_bytes
         self._ack_wait = ack_wait
-        own = max(config.initial_window_bytes, self._smallest)
-        # What it never falls below, however slow the link is.
-        self._least_window = min(own, config.longest_window_bytes)
-        first = min(initial_window(own, round_trip), config.longest_window_bytes)
+        least = max(config.initial_window_bytes, self._smallest)
+        self._least_window = min(least, config.longest_window_bytes)
+        first = initial_window(self._least_window, config.long_initial_bytes, round_trip)
+        self._first_window = first
+        # Until when the window is at least that: the first acks do not show the rate yet.
+        self._is_first_until = float("inf")
         self._config = config
         # End, time sent, what was received by then, and whether nothing else was in flight.
         self._unacked: deque[tuple[int, float, int, bool]] = deque()
@@ -170,6 +170,7 @@ class SendWindow:
             return
         _, sent_at, received_then, was_idle = sample
         elapsed = max(now - sent_at, 1e-6)  # a clock may not move between two frames
+        self._is_first_until = min(self._is_first_until, now + elapsed)
         self._ack_latency.add(elapsed)
         self.round_trip = min(self.round_trip, elapsed)
         # Over everything that arrived meanwhile, not this chunk alone: chunks overlap on the link.
@@ -178,7 +179,8 @@ class SendWindow:
             return  # nothing else was in flight: this measured our source, not the link
         self._rates.append(rate)
         self.rate = max(self._rates)  # as BBR's windowed maximum: one slow ack changes nothing
-        self.wanted_bytes = self._window_for(self.rate)
+        least = self._first_window if now < self._is_first_until else self._least_window
+        self.wanted_bytes = max(least, window_for(self._config, self.rate, self.round_trip))
         self.window_bytes = min(self.wanted_bytes, self._cap)
         self.chunk_bytes = self._chunk_for(self.rate)
 
@@ -226,9 +228,6 @@ class SendWindow:
         while size * 2 <= min(wanted, self.largest):
             size *= 2
         return min(self.largest if wanted >= self.largest else size, self._part)
-
-    def _window_for(self, rate: float) -> int:
-        return max(self._least_window, window_for(self._config, rate, self.round_trip))
 
 
 # --- the receiver's side ---------------------------------------------------------------------

@@ -170,7 +170,9 @@ class AckReceiver(StreamMachine):
             received, limit = max(self.received, frame.received), max(self.limit, frame.limit)
             frame = replace(frame, received=received, limit=limit)
         self._timers.stop(OPEN_TIMER)
-        self._window = self._new_window(frame.chunk_bytes, now - self._channel.attached_at)
+        asked_at = self._channel.asked_at
+        round_trip = 0.0 if asked_at is None else now - asked_at
+        self._window = self._new_window(frame.chunk_bytes, round_trip)
         self._resume(frame, now, is_first=is_first)
         # An owner that was busy needs only the latest of these events.
         stale = (Accepted, PeerHeld)
@@ -355,6 +357,7 @@ class AckReceiver(StreamMachine):
             self._time_out(CommunicationTimeout(**facts, stage="sending"))
 
     def _on_peer_hold(self, now: float) -> None:
+        self._channel.asked_at = None
         if self._timers.is_running(OPEN_TIMER):
             self._timers.start(OPEN_TIMER, self.config.timeouts.open_timeout, now=now)
         if self._timers.is_running(SENDING_TIMER):

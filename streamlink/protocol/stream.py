@@ -36,15 +36,17 @@ class Channel:
     """
 
     __slots__ = (
-        "acked", "attached_at", "chunks", "damaged_in_a_row", "handshake", "is_beside",
-        "is_retiring", "number", "outbox", "reserved_at",
+        "acked", "asked_at", "chunks", "damaged_in_a_row", "handshake", "is_beside", "is_retiring",
+        "number", "outbox", "reserved_at",
     )  # fmt: skip
 
     def __init__(
         self, number: int, handshake: State, *, now: float, is_beside: bool = False
     ) -> None:
         self.number = number
-        self.attached_at = now
+        self.asked_at: float | None = now
+        """Sender: when it was asked to accept (monotonic seconds); None: the receiver has told that
+        it waits for something, so its answer does not show the round trip."""
         self.is_beside = is_beside
         """Whether another channel was ready when it came: both end at the same peer process."""
         self.handshake: State | None = handshake

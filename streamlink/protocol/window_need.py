@@ -5,7 +5,7 @@ same from its own side. *Round trip*: the first bytes leave when the stream was 
 behind the limit that was known before when new credit has arrived; the shortest time between the
 two is the round trip (as dynamic right-sizing does it: Fisk and Feng, "Dynamic Right-Sizing in
 TCP", 2001). *Rate*: what the sink consumes, so that a window never grows for a reader that is slow.
-The initial window does not depend on it.
+The receiver's initial window depends on neither: it is what is set.
 """
 
 from __future__ import annotations

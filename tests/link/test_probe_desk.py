@@ -111,6 +111,7 @@ def test_the_server_tells_its_settings(server: Server) -> None:
             "window_bytes": str(CONFIG.stream.window_bytes),
             "max_lanes": "4",
             "initial_window_bytes": str(1 << 20),
+            "long_initial_bytes": str(4 << 20),
             "longest_window_bytes": str(48 << 20),
             "max_models": "32",
         }

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from streamlink.link.probe_line import Flow, Moved, ProbeLine, Way
-from streamlink.link.probe_wire import INITIAL_WINDOW, LONGEST_WINDOW, MODELS
-from streamlink.protocol.flow_control import initial_window
+from streamlink.link.probe_wire import INITIAL_WINDOW, LONG_INITIAL, LONGEST_WINDOW, MODELS
 
 __all__ = ["LongLine", "arrivals"]
 
@@ -41,7 +40,8 @@ class LongLine(ProbeLine):
         self._slowed = slowed
         self.server = {MODELS: str(most_models)}
         if longest_window:
-            self.server |= {INITIAL_WINDOW: str(_OWN), LONGEST_WINDOW: str(longest_window)}
+            self.server |= {INITIAL_WINDOW: str(_OWN), LONG_INITIAL: str(4 << 20)}
+            self.server[LONGEST_WINDOW] = str(longest_window)
 
     def echo(self) -> float:
         return self._round_trip
@@ -54,8 +54,9 @@ class LongLine(ProbeLine):
     ) -> Moved:
         ways, moved = [way for way, _ in flows], []
         for way, nbytes in flows:
-            usual = initial_window(_OWN, self._round_trip)
-            window = max(usual, (initial_windows or {}).get(way, 0))
+            asked = (initial_windows or {}).get(way, 0)
+            is_older = way == "down" and LONGEST_WINDOW not in self.server
+            window = _OWN if is_older else asked or self.initial_window(way, self._round_trip)
             sharing = ways.count(way) if self._share == 1.0 else len(ways)
             rate = min(self._rate * self._share, self._rate / sharing)
             rate /= 2 if ways == [self._slowed] else 1

@@ -61,9 +61,10 @@ def test_the_forecast_is_that_of_a_stream_whose_window_grows(
 ) -> None:
     measured = measure(LongLine(rate, round_trip), address="nowhere:1")
     large = int(rate * 20)
-    took = arrivals(large, rate, round_trip)[-1][0] + round_trip
-    assert measured.down.seconds_for(large) == pytest.approx(took, rel=0.03)
-    assert measured.up.seconds_for(large) == pytest.approx(took, rel=0.03)
+    usual = max(1 << 20, min(int((20 << 20) * round_trip), 4 << 20))
+    took = arrivals(large, rate, round_trip, usual)[-1][0] + round_trip
+    assert measured.down.seconds_for(large) == pytest.approx(took, rel=0.01)
+    assert measured.up.seconds_for(large) == pytest.approx(took, rel=0.01)
     assert measured.down_both.rate == pytest.approx(rate, rel=0.05)
     assert measured.up_both.rate <= measured.up.rate
     assert measured.nbytes <= MAX_PROBE_BYTES

@@ -130,26 +130,42 @@ def test_a_stream_starts_small() -> None:
     assert (window.chunk_bytes, window.window_bytes) == (64 * KiB, 1 * MiB)
 
 
-@pytest.mark.parametrize(
-    ("round_trip", "nbytes"),
-    [(0.0, 1 * MiB), (0.05, 1 * MiB), (0.1, 2 * MiB), (0.2, 4 * MiB), (3600.0, 4 * MiB)],
-)
+LONG = [(0.0, 1 * MiB), (0.05, 1 * MiB), (0.1, 2 * MiB), (0.2, 4 * MiB), (3600.0, 4 * MiB)]
+
+
+@pytest.mark.parametrize(("round_trip", "nbytes"), LONG)
 def test_a_stream_begins_with_more_on_a_long_line(round_trip: float, nbytes: int) -> None:
     window = SendWindow(CONFIG, chunk_bytes=2 * MiB, ack_wait=300.0, round_trip=round_trip)
-    assert initial_window(1 * MiB, round_trip) == nbytes
-    assert (window.chunk_bytes, window.window_bytes) == (64 * KiB, nbytes)
+    assert (window.chunk_bytes, window.wanted_bytes) == (64 * KiB, nbytes)
+    assert initial_window(1 * MiB, 4 * MiB, round_trip) == nbytes
 
 
-def test_no_round_trip_makes_an_initial_window_larger_than_the_longest() -> None:
-    config = StreamConfig(window_bytes=2 * MiB, initial_window_bytes=1 * MiB)
+@pytest.mark.parametrize(
+    ("settings", "nbytes"),
+    [
+        ({"initial_window_bytes": 1 * MiB}, 1 * MiB),
+        ({"initial_window_bytes": 4 * KiB}, 64 * KiB),  # a chunk
+        ({"window_bytes": 2 * MiB}, 2 * MiB),
+        ({"memory_bytes": 512 * MiB}, 1 * MiB),
+    ],
+)
+def test_a_long_line_has_no_more_than_settings_permit(
+    settings: dict[str, int], nbytes: int
+) -> None:
+    config = StreamConfig.model_validate(settings)
     window = SendWindow(config, chunk_bytes=2 * MiB, ack_wait=300.0, round_trip=10.0)
-    assert (window.wanted_bytes, window.window_bytes) == (2 * MiB, 2 * MiB)
+    assert (window.wanted_bytes, window.window_bytes) == (nbytes, nbytes)
 
 
-def test_a_slow_long_line_has_no_more_than_is_set_after_its_first_ack() -> None:
+def test_the_initial_window_stays_for_a_round_trip_of_acks_and_then_follows_the_rate() -> None:
     window = SendWindow(CONFIG, chunk_bytes=2 * MiB, ack_wait=300.0, round_trip=0.6)
-    deliver(window, rate=200 * KiB, round_trip=0.6, chunks=1)
-    assert window.window_bytes == 1 * MiB
+    for end in range(64 * KiB, 4 * MiB + 1, 64 * KiB):
+        window.sent(end, received=0, now=0.0)
+    sizes = []
+    for number, moment in enumerate((0.9, 1.2, 1.5, 1.8, 2.1), start=1):  # 64 KiB each 0.3 s
+        window.acked(number * 64 * KiB, now=moment)
+        sizes.append(window.window_bytes)
+    assert sizes == [4 * MiB, 4 * MiB, 4 * MiB, 1 * MiB, 1 * MiB]
 
 
 def test_a_fast_link_gets_large_chunks_and_the_whole_window() -> None:

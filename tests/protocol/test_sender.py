@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
     LocalProtocolError,
@@ -137,19 +138,25 @@ def test_writing_stops_at_the_window_though_there_is_credit() -> None:
     assert sender.writable_bytes == 0
 
 
-@pytest.mark.parametrize("resumed", [False, True])
-def test_a_stream_begins_with_more_where_the_answer_took_long(resumed: bool) -> None:
-    config = small_config(window_bytes=1024 * KiB, initial_window_bytes=8 * KiB)
-    sender = a_sender(config, total_bytes=1024 * KiB)
-    if resumed:  # by another way, which is short
-        sender.attach(now=0.0)
-        sender.receive(Accept(0, 0, config.stream.chunk_bytes), now=0.0)
+@pytest.mark.parametrize(
+    ("asked_at", "held", "nbytes"),
+    [(5.0, False, 5 << 19), (0.0, False, 4 << 20), (5.0, True, 1 << 20)],
+)
+def test_a_stream_begins_with_more_where_the_answer_took_long(
+    asked_at: float, held: bool, nbytes: int
+) -> None:
+    config = LinkConfig()
+    sender = a_sender(config, total_bytes=16 << 20)
+    sender.attach(now=0.0)
+    if asked_at:  # once more, over another channel
         sender.detach(now=1.0)
-    sender.attach(now=5.0)
-    sender.frames_to_send(now=5.0)
-    sender.receive(Accept(0, 1 << 30, config.stream.chunk_bytes), now=5.2)
-    write_all(sender, now=5.2)
-    assert sender.position == 32 * KiB
+        sender.attach(now=asked_at)
+    sender.frames_to_send(now=asked_at)
+    if held:
+        sender.receive(Held(1, "its disk", ""), now=5.05)
+    sender.receive(Accept(0, 1 << 30, config.stream.chunk_bytes), now=5.125)
+    write_all(sender, now=5.125)
+    assert sender.position == nbytes
 
 
 def test_the_last_chunk_is_as_long_as_the_model() -> None:

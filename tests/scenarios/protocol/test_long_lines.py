@@ -36,7 +36,8 @@ def test_a_long_and_fast_line_is_filled_where_there_is_memory_for_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mbit", "round_trip", "few"), [(1000, 0.2, 5.0), (1000, 0.3, 6.0), (100, 0.2, 2.5)]
+    ("mbit", "round_trip", "few"),
+    [(1000, 0.2, 5.0), (1000, 0.3, 6.0), (100, 0.2, 2.1), (100, 0.3, 2.3)],
 )
 def test_a_long_line_is_full_after_few_round_trips(
     mbit: int, round_trip: float, few: float
