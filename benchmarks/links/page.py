@@ -42,6 +42,7 @@ METHOD = (
     "Each run has two new processes in the peer's own environment, and a line of its own.",
     "The clock runs from the word to start until both ends are finished.",
     "Processes, imports, making the model and connecting are the start, with its own column.",
+    "Arrays to receive into are in memory before; peers that take none allocate them meanwhile.",
     "The digest of what arrived equals that of what was sent in every run that counts.",
     "Memory over base includes the model. Of a framework it is the sum over its processes.",
     "Figures are medians; those of memory are the highest of all runs. Runs are interleaved.",

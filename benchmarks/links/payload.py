@@ -77,10 +77,10 @@ class Payload:
     def blank(self) -> Arrays:
         """Return arrays to receive into, all of them in memory.
 
-        The first write to a page may take as long as to receive it does: on a virtual machine its
-        host may have to find the memory.
+        On a virtual machine the first write to a page can take as long as receiving it, because
+        the host has to provide the memory.
         """
-        # Written to: ``zeros`` would leave that to whoever receives.
+        # ``np.zeros`` would leave the first write to the receiver.
         return {name: np.full(self.length, 0, self._dtype()) for name in self.names()}
 
     def as_json(self) -> dict[str, Any]:
