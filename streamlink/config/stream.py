@@ -20,7 +20,7 @@ LONG_WINDOW_BYTES = 32 * MiB
 
 
 LONG_INITIAL_BYTES = 4 * MiB
-"""The window at the start of a stream where the round trip is long, if none is set."""
+"""The largest initial window of a stream on a long line (bytes), unless one is set."""
 
 
 class StreamConfig(Settings):
@@ -44,10 +44,10 @@ class StreamConfig(Settings):
     at an end with such lines."""
 
     initial_window_bytes: Size = Field(default=1 * MiB, ge=4 * KiB)
-    """Window at the start of a stream (bytes); unset, up to 4 MiB where the round trip is long. It
-    grows up to ``window_bytes`` with the rate and the round-trip time of the link. A setting of
-    more than ``window_bytes`` takes the rest out of ``long_bytes``, or out of ``memory_bytes``
-    where that is set; it is cut where ``window_bytes`` is set."""
+    """Initial window of a stream (bytes); unset, up to 4 MiB where the round-trip time is long. It
+    grows up to ``window_bytes`` with the rate and the round-trip time of the link. What exceeds
+    ``window_bytes`` comes out of ``long_bytes``, or out of ``memory_bytes`` if that is set. If
+    ``window_bytes`` is set, the initial window is never larger."""
 
     data_listen: Names = ("auto",)
     """Server: where streams are taken beside the connections of sessions, as ``CARRIER://WHERE``,
@@ -196,7 +196,7 @@ class StreamConfig(Settings):
 
     @property
     def long_initial_bytes(self) -> int:
-        """The window at the start of a stream where the round trip is long (bytes)."""
+        """The largest initial window of a stream on a long line (bytes)."""
         # In a memory that is shared the receiver deals what a stream begins with.
         if "initial_window_bytes" in self.model_fields_set or self.memory_bytes:
             return min(self.initial_window_bytes, self.longest_window_bytes)

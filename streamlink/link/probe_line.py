@@ -171,11 +171,11 @@ class ProbeLine(Closing):
         return told or self._config.limits.max_streams  # the server is older
 
     def initial_window(self, way: Way, round_trip: float) -> int:
-        """Return the window that a model begins with by the sender's settings (bytes).
+        """Return the initial window of a model under the sender's settings (bytes).
 
         Args:
             way: its direction.
-            round_trip: of the idle line (seconds); 0: on a short line.
+            round_trip: of the idle line (seconds).
         """
         stream = self._config.stream
         if way == "up":

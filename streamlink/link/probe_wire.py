@@ -88,9 +88,9 @@ def largest_initial_window(stream: StreamConfig) -> int:
 
 
 def beginning_with(config: LinkConfig, initial_window: int) -> LinkConfig:
-    """Return ``config`` for a stream of a probe with this initial window, on any line (bytes).
+    """Return ``config`` with a given initial window (bytes), which no round-trip time changes.
 
-    It is not less than that of ``config``, and at most ``largest_initial_window``.
+    It is at least that of ``config``, and at most ``largest_initial_window``.
     """
     stream = config.stream
     first = max(stream.initial_window_bytes, min(initial_window, largest_initial_window(stream)))

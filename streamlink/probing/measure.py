@@ -149,7 +149,7 @@ class _Run:
         return self._granted(flow.way, min(burst, _MOST_TIMES_MEAN * mean))
 
     def _usual_window(self, way: Way) -> int:
-        """Return the window that a model begins with on this line if no other is asked for."""
+        """Return the initial window of a model on this line, unless the probe asks for another."""
         return self._line.initial_window(way, self._round_trip)
 
     def _granted(self, way: Way, window: float) -> int:

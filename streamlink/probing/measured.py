@@ -56,7 +56,8 @@ class Measured:
     up_several: Speed
     down_both_several: Speed | None
     """Over that many connections in each direction, both directions at once. None: not measured,
-    since several carry hardly more than one, or the server moves too few models at a time."""
+    because several connections are hardly faster than one, or the server does not move that many
+    models at a time."""
     up_both_several: Speed | None
     lost_connections: int
     """Connections of models that broke and were replaced (count)."""

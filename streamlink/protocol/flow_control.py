@@ -36,8 +36,8 @@ QUEUE_SECONDS = 0.1
 """The window keeps this much delivery time queued beyond two round trips."""
 
 INITIAL_RATE = 20 << 20
-"""A stream begins with the window that this rate fills in one round trip (bytes per second), within
-``initial_window_bytes`` and ``long_initial_bytes``."""
+"""The initial window is the bandwidth-delay product of this rate (bytes per second), but at least
+``initial_window_bytes`` and at most ``long_initial_bytes``."""
 
 LONG_MARGIN = 2.0
 """The window is this multiple of the bandwidth-delay product where that is more than
@@ -53,14 +53,14 @@ _SAMPLES = 16
 
 
 def initial_window(least: int, most: int, round_trip: float) -> int:
-    """Return the window that a stream begins with (bytes).
+    """Return the initial window of a stream (bytes).
 
-    A window about doubles with each round trip. Where that takes long, it begins larger.
+    A window about doubles with each round trip, so on a long line a larger one saves round trips.
 
     Args:
-        least: on a short line (bytes).
-        most: on a long one (bytes).
-        round_trip: of the line, or longer (seconds); 0: not known.
+        least: the smallest (bytes), that of a short line.
+        most: the largest (bytes).
+        round_trip: an upper bound of the line's round-trip time (seconds); 0: not known.
     """
     return max(least, min(int(INITIAL_RATE * round_trip), most))
 
@@ -90,7 +90,7 @@ class SendWindow:
         config: the largest and the first window, and the smallest chunk.
         chunk_bytes: the largest chunk that both ends agreed on.
         ack_wait: ``streaming_ack_wait``, which every chunk has to meet (seconds).
-        round_trip: how long the peer took to answer, before any chunk (seconds); 0: not known.
+        round_trip: the time from ``Open`` to ``Accept`` (seconds); 0: not known.
         ack_latency: collects how long acks take; it outlives the window, which each call renews.
     """
 
@@ -111,8 +111,8 @@ class SendWindow:
         self._least_window = min(least, config.longest_window_bytes)
         first = initial_window(self._least_window, config.long_initial_bytes, round_trip)
         self._first_window = first
-        # Until when the window is at least that: the first acks do not show the rate yet.
-        self._is_first_until = float("inf")
+        # The window does not shrink before this time: the first acks understate the rate.
+        self._shrinks_from = float("inf")
         self._config = config
         # End, time sent, what was received by then, and whether nothing else was in flight.
         self._unacked: deque[tuple[int, float, int, bool]] = deque()
@@ -170,7 +170,7 @@ class SendWindow:
             return
         _, sent_at, received_then, was_idle = sample
         elapsed = max(now - sent_at, 1e-6)  # a clock may not move between two frames
-        self._is_first_until = min(self._is_first_until, now + elapsed)
+        self._shrinks_from = min(self._shrinks_from, now + elapsed)
         self._ack_latency.add(elapsed)
         self.round_trip = min(self.round_trip, elapsed)
         # Over everything that arrived meanwhile, not this chunk alone: chunks overlap on the link.
@@ -179,7 +179,7 @@ class SendWindow:
             return  # nothing else was in flight: this measured our source, not the link
         self._rates.append(rate)
         self.rate = max(self._rates)  # as BBR's windowed maximum: one slow ack changes nothing
-        least = self._first_window if now < self._is_first_until else self._least_window
+        least = self._first_window if now < self._shrinks_from else self._least_window
         self.wanted_bytes = max(least, window_for(self._config, self.rate, self.round_trip))
         self.window_bytes = min(self.wanted_bytes, self._cap)
         self.chunk_bytes = self._chunk_for(self.rate)

@@ -45,8 +45,8 @@ class Channel:
     ) -> None:
         self.number = number
         self.asked_at: float | None = now
-        """Sender: when it was asked to accept (monotonic seconds); None: the receiver has told that
-        it waits for something, so its answer does not show the round trip."""
+        """Sender: when ``Open`` was queued (monotonic seconds). None: the receiver has reported
+        since that it is held, so the time until its ``Accept`` is not the round-trip time."""
         self.is_beside = is_beside
         """Whether another channel was ready when it came: both end at the same peer process."""
         self.handshake: State | None = handshake

@@ -41,7 +41,7 @@ def test_two_are_never_the_same_and_one_that_is_gone_is_free() -> None:
     numbers = [port.number + above for port in kept for above in (0, 1)]
     kept.clear()
     gc.collect()
-    # Somebody else may have got one of them meanwhile.
+    # Another process may have taken one of them in the meantime.
     assert sum(map(is_free, numbers)) > len(numbers) / 2
 
 
