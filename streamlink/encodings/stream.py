@@ -13,6 +13,7 @@ from streamlink.encodings.registry import known_encodings, new_codec, require_kn
 from streamlink.encodings.worth import Worth
 from streamlink.errors import RemoteProtocolError
 from streamlink.model.interfaces import Payload, payload_bytes
+from streamlink.model.payloads import PayloadReader
 from streamlink.model.spec import ModelSpec
 
 __all__ = ["Decoder", "Encoder"]
@@ -28,7 +29,7 @@ class Encoder:
         spec: the model.
         packings: of the lossy formats that tensors of it may be rounded to; they come before
             ``names``, and wherever they fit: the user has asked for them.
-        worth: decides which ranges are encoded in one of ``names`` at all; None: each.
+        worth: decides which ranges are encoded in one of ``names``; None: all.
         codec_for: gives a codec by its name.
 
     Raises:
@@ -52,9 +53,9 @@ class Encoder:
         self.names = (*packings, *names)
         self._packings = frozenset(packings)
         self._worth = worth
-        self._codec_for = codec_for
         self._spec = spec
-        self._codecs: dict[str, Codec] = {}
+        # All of them now: the first one imports its module, which a stream must not wait for.
+        self._codecs = {name: codec_for(name) for name in self.names}
 
     def encode(self, offset: int, payload: Payload, agreed: Sequence[str]) -> tuple[int, Payload]:
         """Return how the bytes from ``offset`` on travel: the encoding's number, and the payload.
@@ -73,11 +74,15 @@ class Encoder:
             numbered = [each for each in numbered if each[1] not in self._packings]
         if self._worth is None:
             return self._encode(offset, payload, numbered)
-        if not numbered or not self._worth.is_worth_it():
+        nbytes = payload_bytes(payload)
+        part_bytes = self._worth.bytes_to_encode(nbytes) if numbered else 0
+        if not part_bytes:
             return _PLAIN, payload
-        number, encoded = self._encode(offset, payload, numbered)
-        self._worth.note(nbytes=payload_bytes(payload), encoded_bytes=payload_bytes(encoded))
-        return number, encoded
+        is_sample = part_bytes < nbytes
+        part = (PayloadReader(payload).take(part_bytes),) if is_sample else payload
+        number, encoded = self._encode(offset, part, numbered)
+        self._worth.note(nbytes=part_bytes, encoded_bytes=payload_bytes(encoded))
+        return (_PLAIN, payload) if is_sample else (number, encoded)
 
     def _encode(
         self, offset: int, payload: Payload, numbered: Sequence[tuple[int, str]]
@@ -85,16 +90,11 @@ class Encoder:
         nbytes = payload_bytes(payload)
         place = Place(self._spec, offset, nbytes, self.base)
         for number, name in numbered:
-            encoded = self._codec(name).encode(payload, place)
+            encoded = self._codecs[name].encode(payload, place)
             # The receiver refuses what is not shorter: a window bounds what travels, too.
             if encoded is not None and encoded.nbytes < nbytes:
                 return number, (encoded,)
         return _PLAIN, payload
-
-    def _codec(self, name: str) -> Codec:
-        if name not in self._codecs:
-            self._codecs[name] = self._codec_for(name)
-        return self._codecs[name]
 
 
 class Decoder:

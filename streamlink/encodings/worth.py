@@ -13,6 +13,11 @@ that would cost most of the gain, since one plain range is as long as many encod
 travel first that a plain one at most doubles the bytes. Of a model that has not changed, and whose
 ranges are a byte each, none is sent plain.
 
+On a fast line a whole range would take as long to encode as several take to travel, and that only
+to learn that encoding does not pay. So a *sample* is encoded instead, the first bytes of a range,
+which then travels plain. It is so short that a thread switch distorts it, or the first use of a
+codec: the fastest of the first samples counts.
+
 One range that took long says little: its thread may not have run all the time, or the codec was
 loaded. If it were believed, nothing might be tried again for the rest of the stream. So the first
 counts as no slower than any codec is, and a later one as no slower than twice what is known. A
@@ -31,6 +36,12 @@ __all__ = ["Line", "Worth"]
 
 TRY_EVERY = 32
 """One of so many ranges is encoded though it seems not worth it (count)."""
+SAMPLE_BYTES = 64 * 1024
+"""How much of a range is encoded where that only serves to learn whether it pays (bytes)."""
+FIRST_SAMPLES = 4
+"""So many ranges in a row are sampled first (count)."""
+
+_FAST_BYTES_PER_SECOND = 250e6  # about what codecs encode: a range costs as much as it may save
 
 _SHARE_OF_LITTLE_GAIN = 0.5  # above it a plain range costs little more than an encoded one
 _SLOW_SECONDS_PER_BYTE = 2e-8  # 50 MB/s: a codec that encodes this slowly has been interrupted
@@ -61,39 +72,57 @@ class Worth:
         self._line, self._clock = line, clock
         self._seconds_per_byte = 0.0
         self._share = 0.0
-        self._is_tried = False
-        self._plain = self._encoded = 0
+        self._tries = self._plain = self._encoded = 0
+        self._is_sample = False
         self._began = 0.0
 
-    def is_worth_it(self) -> bool:
-        """Return whether the next range is to be encoded: now, and then ``note`` follows."""
-        if not self._line.rate or (not self._line.is_in_flight and self._is_line_due()):
-            self._encoded = 0
-            return False
-        if self._pays(self._share) or (self._is_due() and self._pays(0.0)):
-            self._plain, self._began = 0, self._clock()
-            return True
-        self._plain += 1
-        return False
-
-    def note(self, *, nbytes: int, encoded_bytes: int) -> None:
-        """Take what a range has shown that was just encoded.
+    def bytes_to_encode(self, nbytes: int) -> int:
+        """Return how much of the next range to encode now; ``note`` follows, unless that is 0.
 
         Args:
-            nbytes: its length.
-            encoded_bytes: what travels for it; ``nbytes`` where that is plain after all.
+            nbytes: the length of the range.
+
+        Returns:
+            ``nbytes``: the range travels as it was encoded. Less: so many of its first bytes are a
+            sample, and the range travels plain.
         """
-        seconds = self._clock() - self._began
-        weight = _LATEST if self._is_tried else 1.0
-        most = 2 * self._seconds_per_byte if self._is_tried else _SLOW_SECONDS_PER_BYTE
-        self._is_tried = True
-        self._encoded += 1
+        if not self._line.rate or (not self._line.is_in_flight and self._is_line_due()):
+            self._encoded = 0
+            return 0
+        is_fast = self._line.rate > _FAST_BYTES_PER_SECOND
+        is_first_sample = is_fast and self._tries < FIRST_SAMPLES
+        pays = not is_first_sample and self._pays(self._share)
+        is_trial = is_first_sample or (self._is_due() and self._pays(0.0))
+        if not pays and not is_trial:
+            self._plain += 1
+            return 0
+        self._is_sample = is_fast and not pays
+        self._plain, self._began = 0, self._clock()
+        return min(nbytes, SAMPLE_BYTES) if self._is_sample else nbytes
+
+    def note(self, *, nbytes: int, encoded_bytes: int) -> None:
+        """Take what has been encoded just now, and what that has shown.
+
+        Args:
+            nbytes: how much it was.
+            encoded_bytes: its length encoded; ``nbytes`` where that is not shorter.
+        """
+        seconds_per_byte = (self._clock() - self._began) / nbytes
+        weight = _LATEST if self._tries else 1.0
         self._share += weight * (encoded_bytes / nbytes - self._share)
-        self._seconds_per_byte += weight * (min(seconds / nbytes, most) - self._seconds_per_byte)
+        if self._is_sample and self._tries < FIRST_SAMPLES:
+            known = self._seconds_per_byte if self._tries else _SLOW_SECONDS_PER_BYTE
+            self._seconds_per_byte = min(seconds_per_byte, known)
+        else:
+            most = 2 * self._seconds_per_byte if self._tries else _SLOW_SECONDS_PER_BYTE
+            change = min(seconds_per_byte, most) - self._seconds_per_byte
+            self._seconds_per_byte += weight * change
+        self._tries += 1
+        self._encoded += not self._is_sample
 
     def _is_line_due(self) -> bool:
         """Return whether the next range is to show what the line can do."""
-        if not self._is_tried or self._share > _SHARE_OF_LITTLE_GAIN:
+        if not self._tries or self._share > _SHARE_OF_LITTLE_GAIN:
             return True
         return self._encoded * self._share >= 1.0  # together they are as long as a plain one
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from streamlink.encodings.codec import Place
 from streamlink.encodings.stream import Decoder, Encoder
-from streamlink.encodings.worth import Worth
+from streamlink.encodings.worth import FIRST_SAMPLES, Worth
 from streamlink.errors import RemoteProtocolError, UnknownCodec
 from streamlink.model.interfaces import Payload
 from streamlink.model.payloads import as_bytes_view
@@ -93,12 +94,17 @@ class FastLine:
     rate, is_in_flight = 1e15, True
 
 
-def test_what_is_not_worth_it_travels_plain_and_is_not_tried_again() -> None:
-    times = iter(range(2))
-    encoder = Encoder(("zstd",), SPEC, worth=Worth(FastLine(), lambda: float(next(times))))
-    assert encoder.encode(0, ZEROS, ()) == (0, ZEROS)  # the receiver knows none: nothing to try
-    assert encoder.encode(0, ZEROS, ("zstd",))[0] == 1
-    assert [encoder.encode(0, ZEROS, ("zstd",)) for _ in range(100)] == [(0, ZEROS)] * 100
+def test_on_a_fast_line_ranges_are_sampled_and_travel_plain() -> None:
+    seconds = itertools.count()
+    worth = Worth(FastLine(), lambda: float(next(seconds)))
+    model = ModelSpec((TensorSpec("x", "U8", (1 << 20,)),))
+    # The sample ends inside the second view.
+    zeros = (memoryview(bytes(1000)), memoryview(bytes((1 << 20) - 1000)))
+    encoder = Encoder(("zstd",), model, worth=worth)
+    assert encoder.encode(0, zeros, ()) == (0, zeros)  # the receiver knows none: nothing to try
+    assert next(seconds) == 0
+    assert [encoder.encode(0, zeros, ("zstd",)) for _ in range(100)] == [(0, zeros)] * 100
+    assert next(seconds) == 1 + 2 * FIRST_SAMPLES
 
 
 FLOATS = ModelSpec((TensorSpec("x", "F32", (1024,)),))

@@ -1,4 +1,4 @@
-"""Which ranges are encoded: those that a slow line gets to the other end sooner."""
+"""Which ranges are encoded: those that the line gets to the other end sooner."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlink.encodings.worth import TRY_EVERY, Worth
+from streamlink.encodings.worth import FIRST_SAMPLES, SAMPLE_BYTES, TRY_EVERY, Worth
 
 MB = 10**6
 
@@ -23,17 +23,19 @@ class Bench:
     share: float = 0.7
     is_in_flight: bool = True
     now: float = 0.0
+    encoded_bytes: int = 0
 
     def __post_init__(self) -> None:
         self.worth = Worth(self, lambda: self.now)
 
     def offer(self, nbytes: int = MB) -> bool:
         """Let the next range be encoded if that is worth it; returns whether it was."""
-        if not self.worth.is_worth_it():
-            return False
-        self.now += nbytes / self.speed
-        self.worth.note(nbytes=nbytes, encoded_bytes=int(nbytes * self.share))
-        return True
+        part = self.worth.bytes_to_encode(nbytes)
+        if part:
+            self.encoded_bytes += part
+            self.now += part / self.speed
+            self.worth.note(nbytes=part, encoded_bytes=int(part * self.share))
+        return part == nbytes
 
 
 def test_nothing_is_encoded_before_the_line_is_known() -> None:
@@ -45,10 +47,37 @@ def test_all_is_encoded_for_a_slow_line() -> None:
     assert all(bench.offer() for _ in range(100))
 
 
-def test_of_all_that_a_fast_line_carries_one_range_is_tried() -> None:
+def test_what_a_fast_line_carries_is_sampled_and_nothing_of_it_is_encoded() -> None:
     bench = Bench(3000.0 * MB)
-    assert [bench.offer() for _ in range(10 * TRY_EVERY)].index(True) == 0
-    assert not any(bench.offer() for _ in range(10 * TRY_EVERY))
+    assert not any(bench.offer() for _ in range(100 * TRY_EVERY))
+    assert bench.encoded_bytes == FIRST_SAMPLES * SAMPLE_BYTES
+
+
+def test_where_encoding_pays_on_a_fast_line_all_is_encoded_after_the_samples() -> None:
+    bench = Bench(1200.0 * MB, speed=3500.0 * MB, share=0.0)
+    encoded = [bench.offer() for _ in range(10 * TRY_EVERY)]
+    assert encoded == [at >= FIRST_SAMPLES for at in range(10 * TRY_EVERY)]
+
+
+def test_where_a_range_of_a_fast_line_might_pay_it_is_sampled_now_and_then() -> None:
+    bench = Bench(1200.0 * MB, speed=3500.0 * MB, share=1.0)
+    assert not any(bench.offer() for _ in range(FIRST_SAMPLES + 10 * TRY_EVERY))
+    assert bench.encoded_bytes == (FIRST_SAMPLES + 10) * SAMPLE_BYTES
+    bench.share = 0.0  # the next tensor has not changed
+    assert sum(bench.offer() for _ in range(40 * TRY_EVERY)) > 10 * TRY_EVERY
+
+
+def test_a_range_of_a_fast_line_that_is_no_longer_than_a_sample_is_encoded_whole() -> None:
+    assert Bench(3000.0 * MB).offer(SAMPLE_BYTES)
+
+
+def test_of_the_first_samples_the_fastest_counts() -> None:
+    bench = Bench(1200.0 * MB, speed=0.1 * MB, share=0.0)  # its thread did not run
+    for _ in range(FIRST_SAMPLES - 1):
+        bench.offer()
+    bench.speed = 3500.0 * MB
+    bench.offer()
+    assert all(bench.offer() for _ in range(10))
 
 
 def test_where_a_range_might_pay_it_is_tried_now_and_then() -> None:
@@ -108,7 +137,8 @@ def test_a_range_is_encoded_where_that_is_sooner_even_if_nothing_overlaps(
     rate: float, speed: float, share: float
 ) -> None:
     bench = Bench(rate, speed, share)
-    bench.offer()
-    plain, encoded = 1 / rate, 1 / speed + int(MB * share) / MB / rate
-    if encoded != pytest.approx(plain, rel=1e-6):
-        assert bench.worth.is_worth_it() == (encoded < plain)
+    for _ in range(FIRST_SAMPLES):
+        bench.offer()
+    plain, encoded = 1 / rate, 1 / speed + share / rate
+    if encoded != pytest.approx(plain, rel=1e-3):  # a sample's length is a whole number of bytes
+        assert (bench.worth.bytes_to_encode(MB) == MB) == (encoded < plain)
