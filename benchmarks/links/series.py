@@ -55,6 +55,7 @@ def left_to_do(plan: Plan, known: Iterable[Run], here: Counting) -> list[Case]:
     """Return the runs that are not known yet, in their order: interleaved, line by line.
 
     On a slow line all peers with all models are one turn: they are run at once, see ``batches``.
+    All computed models of a line are one turn, too, and run one after the other.
 
     A case that failed is not run again: the reason is a result. What ``failures`` tells is tried
     again all the same: our own cases once, and peers that could not be had.
@@ -65,8 +66,9 @@ def left_to_do(plan: Plan, known: Iterable[Run], here: Counting) -> list[Case]:
     to_do: list[Case] = []
     for _, neighbours in groupby(plan.cases, key=_turn):
         cases = list(neighbours)
-        for number in range(plan.runs):
-            to_do += [each for each in cases if times[each] <= number and each not in failed]
+        for number in range(max(map(plan.runs_of, cases))):
+            wanted = [each for each in cases if number < plan.runs_of(each)]
+            to_do += [each for each in wanted if times[each] <= number and each not in failed]
     return to_do
 
 
@@ -75,7 +77,11 @@ def _counting(known: Iterable[Run], here: Counting) -> list[Run]:
 
 
 def _turn(case: Case) -> object:
-    return case.line if _is_slow(case.line) else (case.line, case.payload)
+    if _is_slow(case.line):
+        return case.line
+    # Computed models are compared by their size: a machine that gets slower must not tell.
+    is_computed = case.payload.kind == "computed"
+    return (case.line, "computed" if is_computed else case.payload)
 
 
 def batches(to_do: Iterable[Case]) -> list[list[Case]]:
@@ -117,7 +123,7 @@ def run_plan(
     to_do, results = left_to_do(plan, known, here), list(known)
     good = Counter(run.case for run in _counting(known, here) if not run.error)
     left = seconds_left(to_do, known)
-    total = len(plan.cases) * plan.runs
+    total = sum(map(plan.runs_of, plan.cases))
     tell(f"{len(to_do)} of {total} runs to do, about {_clock(left)}")
     lines: dict[Line, Accuracy | None] = {}
     failed: set[Case] = set()
