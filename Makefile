@@ -117,7 +117,7 @@ bench-full: $(VENV)/.lean ## the 128 GB job: 64 keys of 2 GB, two clients, three
 
 bench-links: $(VENV)/.links ## lines, large models, two sites, the numbers to reach, and the page; SMALL=1: minutes
 	@# All once before anything is repeated: the deadline may come first.
-	@$(call MEASURE,sites probe bwlimit traverse 'links --large --runs 1' 'links --runs 1' finetune 'links --large' links numbers)
+	@$(call MEASURE,sites probe bwlimit traverse auto 'links --large --runs 1' 'links --runs 1' finetune 'links --large' links numbers)
 
 bench-peers: $(VENV)/.bench ## the same models by gRPC, Flight, rsync, FLARE, Flower and APPFL; SMALL=1: minutes
 	@# NVFLARE: a clone of their repository, for their own benchmarks.

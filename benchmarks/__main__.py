@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from benchmarks import (
+    auto,
     bulk,
     bwlimit,
     carriers,
@@ -59,6 +60,7 @@ PROGRAMS: dict[str, Callable[..., Result]] = {
     "cpu": cpu.run,
     "strategies": strategies.run,
     "lossy": lossy.run,
+    "auto": auto.run,
     "finetune": finetune.run,
     "cuts": cuts.run,
     "slow": slow.run,
@@ -111,6 +113,7 @@ class What(StrEnum):
     cpu = "cpu"
     strategies = "strategies"
     lossy = "lossy"
+    auto = "auto"
     finetune = "finetune"
     cuts = "cuts"
     slow = "slow"

@@ -44,7 +44,7 @@ LEARNING_RATES = (1e-5, 1e-4)
 AT_LEAST = {1e-5: 3.0}
 """Wire time of plain divided by that of auto, by learning rate; others are reported only."""
 TRAIN_SECONDS = 3600.0
-JOB_SECONDS = 600.0
+JOB_SECONDS = 300.0
 
 
 @dataclass(frozen=True)

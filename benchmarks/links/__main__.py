@@ -4,7 +4,7 @@
 loopback and four lines. Each run is kept as soon as it is known, so that an interrupted series goes
 on where it was; what is kept counts until what it ran is changed, or ``--since`` a commit. A part
 of all: ``peers --peer streamlink --peer "plain grpcio" --line loopback``. ``sites`` is a job of
-rounds with a near and a far client; see ``sites``. ``probe``, ``bwlimit``, ``traverse``,
+rounds with a near and a far client; see ``sites``. ``probe``, ``bwlimit``, ``traverse``, ``auto``,
 ``finetune`` and ``shipped`` are programs of ``python -m benchmarks``, kept part by part; see
 ``programs``. ``numbers`` runs nothing: it prints each number to reach, with what was seen.
 
@@ -55,6 +55,7 @@ class Command(StrEnum):
     probe = "probe"
     bwlimit = "bwlimit"
     traverse = "traverse"
+    auto = "auto"
     finetune = "finetune"
     shipped = "shipped"
     numbers = "numbers"

@@ -17,9 +17,6 @@ from benchmarks.links.cases import MIB, Case
 from benchmarks.links.lines import LOOPBACK, parse_line
 from benchmarks.links.payload import Payload
 from benchmarks.links.plans import (
-    AUTO,
-    AUTO_MIB,
-    ENCODED,
     LARGE_SIZES,
     LINK_LOADS,
     OURS,
@@ -41,7 +38,6 @@ SHARES = {"100Mbit": 0.98, "1Gbit": 0.96, SLOW: 0.97}
 """Of the raw socket's rate, by the rate of the line, whatever its delay."""
 MOST_WIRE = 1.02
 MORE_MEMORY_BYTES = 64 * MIB
-AUTO_SHARE = 0.97
 PEERS_MIB = 1024
 TIMES = {
     "NVFlare download service": 15.0,
@@ -111,7 +107,7 @@ def goals_of(what: What, rows: Sequence[Row]) -> list[Goal]:
     """Return each number that a plan measures, with what the rows say of it."""
     if what is What.peers:
         return [*_times(rows), *_memory(rows)]
-    return [*_shares(rows), *_memory(rows), *_constant(rows), *_auto(rows)]
+    return [*_shares(rows), *_memory(rows), *_constant(rows)]
 
 
 def goal_rows(goals: Iterable[Goal]) -> list[tuple[str, ...]]:
@@ -170,17 +166,6 @@ def _constant(rows: Sequence[Row]) -> list[Goal]:
     return [Goal("seconds per GB: most over least", where, WITHIN * 100, percent,
                  is_most=True, unit=" %", why=why,
                  commit=commits_of(run for row in large_of(rows) for run in row.runs))]  # fmt: skip
-
-
-def _auto(rows: Sequence[Row]) -> list[Goal]:
-    found: list[Goal] = []
-    for kind in ENCODED:
-        payload = Payload(AUTO_MIB * MIB, 64, kind)
-        auto, plain = (_row(rows, Case(peer, LOOPBACK, payload)) for peer in (AUTO, OURS))
-        share = share_of(auto.runs, plain.runs) if auto and plain else None
-        found.append(Goal("rate of auto ÷ plain", f"loopback, {payload}", AUTO_SHARE, share,
-                          **_about(auto, plain)))  # fmt: skip
-    return found
 
 
 def _times(rows: Sequence[Row]) -> list[Goal]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks import bwlimit, finetune, probes, shipped, traverse
+from benchmarks import auto, bwlimit, finetune, probes, shipped, traverse
 from benchmarks.integrations.kept import Checkout, Committed
 from benchmarks.links.goals import GOAL_COLUMNS, NOT_MEASURED, Goal, goal_rows, goals_of
 from benchmarks.links.kept import MEASURED, R, latest, read
@@ -165,6 +165,12 @@ def _traverse(summary: Summary) -> list[Goal]:
     ]  # fmt: skip
 
 
+def _auto(summary: Summary) -> list[Goal]:
+    seen = summary.get("ratios", {})
+    return [Goal("rate of auto ÷ plain", where, auto.AT_LEAST, seen.get(where))
+            for where in map(auto.where_of, auto.PAYLOADS)]  # fmt: skip
+
+
 def _finetune(summary: Summary) -> list[Goal]:
     runs, plan = summary.get("runs", {}), summary.get("plan")
     why = f"{NOT_MEASURED}: {plan}" if isinstance(plan, str) else NOT_MEASURED
@@ -197,6 +203,7 @@ GOALS: dict[str, Callable[[Summary], list[Goal]]] = {
     "probe": _probe,
     "bwlimit": _bwlimit,
     "traverse": _traverse,
+    "auto": _auto,
     "finetune": _finetune,
     "shipped": _shipped,
 }

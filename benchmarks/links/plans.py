@@ -11,9 +11,9 @@ from benchmarks.links.cases import Case
 from benchmarks.links.lines import LOOPBACK, Line, parse_line
 from benchmarks.links.payload import Kind, Payload
 
-__all__ = ["AUTO", "AUTO_MIB", "COMPUTED", "ENCODED", "LARGE_SIZES", "LINK_LOADS", "OURS", "RAW",
-           "SHAPES", "SLOW", "TIMES_AS_OFTEN", "Plan", "What", "auto_cases", "crossed",
-           "encoded_cases", "large_plan", "plan_of", "small_plan"]  # fmt: skip
+__all__ = ["COMPUTED", "ENCODED", "LARGE_SIZES", "LINK_LOADS", "OURS", "RAW",
+           "SHAPES", "SLOW", "Plan", "What", "crossed", "encoded_cases", "large_plan",
+           "plan_of", "small_plan"]  # fmt: skip
 
 MIB, GB = 1 << 20, 10**9
 RAW, OURS, COMPUTED = "raw socket", "streamlink", "streamlink, computed model"
@@ -52,10 +52,6 @@ LINK_LOADS = (
 )
 SIZES = (1, 4, 16, 64, 256, 1024)
 """Of models over loopback, for the time against the size (MiB)."""
-AUTO_MIB = 1024
-"""Of weights over loopback, where ``auto`` should cost next to nothing."""
-TIMES_AS_OFTEN = 5
-"""Those runs take 0.3 s, and on a virtual machine two in a row differ by up to a half."""
 LARGE_SIZES = (1, 4, 16, 64, 128)
 """Of models that are computed (GB), also over loopback."""
 
@@ -72,7 +68,6 @@ class Plan:
     """Cases that are run in turn, ``runs`` times each.
 
     Attributes:
-        repeated: those that are run ``TIMES_AS_OFTEN`` as often as the others.
         accuracy_seconds: how long each line is measured first.
         most_seconds: where the plan would take longer, further runs of cases that were run already
             are left out; the same command does them later.
@@ -85,12 +80,6 @@ class Plan:
     accuracy_seconds: float = 10.0
     most_seconds: float = MOST_SECONDS
     stop_seconds: float = inf
-    repeated: frozenset[Case] = frozenset()
-
-    def runs_of(self, case: Case) -> int:
-        """Return how often a case is run; a plan with one run of each has no other."""
-        is_repeated = self.runs > 1 and case in self.repeated
-        return self.runs * TIMES_AS_OFTEN if is_repeated else self.runs
 
     def until(self, seconds: float) -> Plan:
         """Return the plan for one that has so long: together with others, until a deadline."""
@@ -108,9 +97,7 @@ def plan_of(what: What, peers: Sequence[str]) -> Plan:
         return Plan(tuple(crossed(peers, PEER_LOADS, SHAPES)))
     lines = crossed((RAW, OURS), LINK_LOADS, (64,))
     sizes = crossed((RAW, OURS), [(LOOPBACK.name, size) for size in SIZES], (1,))
-    auto = auto_cases()
-    cases = (*sizes, *lines, *encoded_cases("100Mbit,50ms", 128), *auto)
-    return Plan(cases, repeated=frozenset(auto))
+    return Plan((*sizes, *lines, *encoded_cases("100Mbit,50ms", 128)))
 
 
 def large_plan(small: bool = False) -> Plan:
@@ -130,12 +117,6 @@ def encoded_cases(line: str, mebibytes: int) -> list[Case]:
     """Return streamlink with each encoding, and models that resemble trained weights."""
     return [Case(peer, parse_line(line), Payload(mebibytes * MIB, 64, kind))
             for kind, peers in ENCODED.items() for peer in peers]  # fmt: skip
-
-
-def auto_cases() -> list[Case]:
-    """Return streamlink with ``auto`` beside plain, where no encoding is worth its time."""
-    return [Case(peer, LOOPBACK, Payload(AUTO_MIB * MIB, 64, kind))
-            for kind in ENCODED for peer in (OURS, AUTO)]  # fmt: skip
 
 
 def small_plan(what: What, peers: Sequence[str]) -> Plan:

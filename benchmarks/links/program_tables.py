@@ -14,7 +14,7 @@ from streamlink.profiling.page import Table
 __all__ = ["ON_PAGE", "program_tables"]
 
 ON_PAGE: Mapping[str, Sequence[str]] = {
-    "links": ("probe", "bwlimit", "traverse", "finetune"),
+    "links": ("probe", "bwlimit", "traverse", "auto", "finetune"),
     "peers": ("shipped",),
 }
 """The programs on the page of each plan: those that ``make bench-links`` and so on run with it."""

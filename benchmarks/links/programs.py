@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import typer
 from rich.console import Console
 
-from benchmarks import bwlimit, finetune, probes, shipped, traverse
+from benchmarks import auto, bwlimit, finetune, probes, shipped, traverse
 from benchmarks.integrations import kept as integrations
 from benchmarks.integrations.cases import kind_of
 from benchmarks.integrations.kept import Checkout
@@ -45,6 +45,7 @@ PROGRAMS: Mapping[str, Callable[..., Result]] = {
     "probe": probes.run,
     "bwlimit": bwlimit.run,
     "traverse": traverse.run,
+    "auto": auto.run,
     "finetune": finetune.run,
     "shipped": shipped.run,
 }

@@ -66,9 +66,8 @@ def left_to_do(plan: Plan, known: Iterable[Run], here: Counting) -> list[Case]:
     to_do: list[Case] = []
     for _, neighbours in groupby(plan.cases, key=_turn):
         cases = list(neighbours)
-        for number in range(max(map(plan.runs_of, cases))):
-            wanted = [each for each in cases if number < plan.runs_of(each)]
-            to_do += [each for each in wanted if times[each] <= number and each not in failed]
+        for number in range(plan.runs):
+            to_do += [each for each in cases if times[each] <= number and each not in failed]
     return to_do
 
 
@@ -123,7 +122,7 @@ def run_plan(
     to_do, results = left_to_do(plan, known, here), list(known)
     good = Counter(run.case for run in _counting(known, here) if not run.error)
     left = seconds_left(to_do, known)
-    total = sum(map(plan.runs_of, plan.cases))
+    total = len(plan.cases) * plan.runs
     tell(f"{len(to_do)} of {total} runs to do, about {_clock(left)}")
     lines: dict[Line, Accuracy | None] = {}
     failed: set[Case] = set()

@@ -63,6 +63,7 @@ def test_all_runs_every_program_that_judges_a_claim_and_fails_where_one_is_not_m
             "cpu",
             "strategies",
             "lossy",
+            "auto",
             "cuts",
             "slow",
             "bwlimit",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import bwlimit, finetune, probes, shipped, traverse
+from benchmarks import auto, bwlimit, finetune, probes, shipped, traverse
 from benchmarks.links.cases import Accuracy, Case, Run
 from benchmarks.links.kept import append, read
 from benchmarks.links.measuring import limit_seconds, measure
@@ -105,6 +105,7 @@ def test_all_is_measured_once_in_two_hours_by_the_estimates_of_both_targets() ->
         + sum(line.seconds for line in probes.LINES)
         + bwlimit.CASE_SECONDS * len((*bwlimit.CASES, *bwlimit.OVER_MPI))
         + traverse.PAIR_SECONDS * traverse.PAIRS * len(traverse.LINES)
+        + auto.PART_SECONDS * len(auto.PAYLOADS)
         + finetune.JOB_SECONDS * len(finetune.LEARNING_RATES) * 2  # plain, and auto
     )
     links = plan_seconds(sites.cases * sites.runs, sites) + programs + sum(map(estimate, once))

@@ -51,7 +51,7 @@ def goals(what: What, runs: list[Run], word: str) -> list[Goal]:
     return [goal for goal in goals_of(what, rows_of(runs)) if word in goal.what]
 
 
-@pytest.mark.parametrize(("what", "count"), [(What.links, 7 + 1 + 1 + 1 + 2), (What.peers, 6 + 1)])
+@pytest.mark.parametrize(("what", "count"), [(What.links, 7 + 1 + 1 + 1), (What.peers, 6 + 1)])
 def test_where_nothing_was_measured_each_number_is_there_and_says_so(
     what: What, count: int
 ) -> None:
@@ -129,17 +129,6 @@ def test_seconds_for_each_gb_are_judged_with_all_sizes_only() -> None:
     [goal] = goals(What.links, large(1.0, 1.0, 1.0), "seconds per GB")
     assert goal.is_met is None
     assert goal.cells()[4] == "not measured: 64, 128 GB"
-
-
-@given(share=shares)
-def test_auto_is_judged_beside_plain_on_loopback(share: float) -> None:
-    found = goals(What.links, links({"streamlink, auto": 10.0 / share}), "auto")
-    assert len(found) == 2
-    for goal in found:
-        assert goal.where.startswith("loopback")
-        assert goal.reached == pytest.approx(share)
-        if abs(share - 0.97) > 1e-9:
-            assert goal.is_met is (share > 0.97)
 
 
 @given(times=st.floats(0.5, 40))

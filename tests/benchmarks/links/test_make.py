@@ -25,7 +25,7 @@ sys.exit(int(os.environ.get("STATUS_" + name, 0)))
 """
 
 COMMANDS = {
-    "bench-links": [["sites"], ["probe"], ["bwlimit"], ["traverse"],
+    "bench-links": [["sites"], ["probe"], ["bwlimit"], ["traverse"], ["auto"],
                     ["links", "--large", "--runs", "1"], ["links", "--runs", "1"], ["finetune"],
                     ["links", "--large"], ["links"], ["numbers"]],
     "bench-peers": [["shipped"], ["peers"], ["numbers"]],

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import finetune, probes, shipped, traverse
+from benchmarks import auto, finetune, probes, shipped, traverse
 from benchmarks.links.goals import GOAL_COLUMNS, Goal
 from benchmarks.links.kept import append
 from benchmarks.links.numbers import numbers_of, show_numbers
@@ -106,6 +106,12 @@ def test_a_round_with_streaming_clients_is_judged_on_each_line(tmp_path: Path) -
     lines = [{"name": name, "traverses": {"streaming": each}} for name, each in ratios.items()]
     wrote(tmp_path, "traverse", lines=lines)
     assert [goal.is_met for goal in numbers(tmp_path, "traverse")] == [True, False]
+
+
+def test_auto_is_judged_with_each_kind_of_weights(tmp_path: Path) -> None:
+    one, other = map(auto.where_of, auto.PAYLOADS)
+    wrote(tmp_path, "auto", ratios={one: 0.99, other: 0.9})
+    assert [goal.is_met for goal in numbers(tmp_path, "auto ÷ plain")] == [True, False]
 
 
 def test_a_turn_that_failed_never_leaves_a_number_met(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Queue
 
@@ -15,10 +15,8 @@ from benchmarks.links.failures import standing
 from benchmarks.links.kept import append, latest, read
 from benchmarks.links.lines import Line
 from benchmarks.links.plans import (
-    TIMES_AS_OFTEN,
     Plan,
     What,
-    auto_cases,
     large_plan,
     plan_of,
     small_plan,
@@ -71,24 +69,9 @@ def test_runs_of_a_line_are_interleaved() -> None:
     assert left_to_do(plan, [], Here()) == [RAW, OURS, RAW, OURS]
 
 
-def test_cases_that_are_repeated_go_on_when_the_others_are_done() -> None:
-    plan = Plan((RAW, OURS), runs=2, repeated=frozenset({OURS}))
-    pairs, alone = [RAW, OURS] * 2, [OURS] * (2 * TIMES_AS_OFTEN - 2)
-    assert left_to_do(plan, [], Here()) == pairs + alone
-    assert left_to_do(plan, [run_of(RAW), run_of(OURS)] * 2, Here()) == alone
-    assert left_to_do(replace(plan, runs=1), [], Here()) == [RAW, OURS]
-
-
 def test_large_models_of_all_sizes_take_turns() -> None:
     plan = large_plan()
     assert left_to_do(plan, [], Here()) == [*plan.cases] * plan.runs
-
-
-def test_auto_and_plain_take_turns_over_loopback() -> None:
-    plan = plan_of(What.links, [])
-    auto = auto_cases()
-    pairs = [auto[:2] * 3 * TIMES_AS_OFTEN, auto[2:] * 3 * TIMES_AS_OFTEN]
-    assert left_to_do(plan, [], Here())[-len(pairs[0] + pairs[1]) :] == pairs[0] + pairs[1]
 
 
 def test_on_a_slow_line_all_runs_of_a_turn_are_one_batch(tmp_path: Path) -> None:
