@@ -11,9 +11,9 @@ from benchmarks.links.cases import Case
 from benchmarks.links.lines import LOOPBACK, Line, parse_line
 from benchmarks.links.payload import Kind, Payload
 
-__all__ = ["COMPUTED", "ENCODED", "LARGE_SIZES", "LINK_LOADS", "OURS", "RAW",
-           "SHAPES", "SLOW", "Plan", "What", "crossed", "encoded_cases", "large_plan",
-           "plan_of", "small_plan"]  # fmt: skip
+__all__ = ["COMPUTED", "ENCODED", "LARGE_SIZES", "LINK_LOADS", "OURS", "RAW", "REPEATS", "SHAPES",
+           "SLOW", "Plan", "What", "crossed", "encoded_cases", "large_plan", "plan_of",
+           "small_plan"]  # fmt: skip
 
 MIB, GB = 1 << 20, 10**9
 RAW, OURS, COMPUTED = "raw socket", "streamlink", "streamlink, computed model"
@@ -54,6 +54,7 @@ SIZES = (1, 4, 16, 64, 256, 1024)
 """Of models over loopback, for the time against the size (MiB)."""
 LARGE_SIZES = (1, 4, 16, 64, 128)
 """Of models that are computed (GB), also over loopback."""
+REPEATS = 5
 
 
 class What(StrEnum):
@@ -68,6 +69,7 @@ class Plan:
     """Cases that are run in turn, ``runs`` times each.
 
     Attributes:
+        repeated: those that are run ``REPEATS`` times in each turn.
         accuracy_seconds: how long each line is measured first.
         most_seconds: where the plan would take longer, further runs of cases that were run already
             are left out; the same command does them later.
@@ -80,6 +82,16 @@ class Plan:
     accuracy_seconds: float = 10.0
     most_seconds: float = MOST_SECONDS
     stop_seconds: float = inf
+    repeated: frozenset[Case] = frozenset()
+
+    def in_turn(self, case: Case) -> int:
+        """Return how often a case is run in each turn: once, where there is one turn only."""
+        return REPEATS if self.runs > 1 and case in self.repeated else 1
+
+    @property
+    def run_count(self) -> int:
+        """How many runs that is."""
+        return self.runs * sum(map(self.in_turn, self.cases))
 
     def until(self, seconds: float) -> Plan:
         """Return the plan for one that has so long: together with others, until a deadline."""
@@ -103,14 +115,16 @@ def plan_of(what: What, peers: Sequence[str]) -> Plan:
 def large_plan(small: bool = False) -> Plan:
     """Return streamlink with models of 1 to 128 GB, which are computed, over loopback.
 
-    Five times each: what is compared is the time of one run with that of another size.
+    Five turns, and the two smallest five times in each: their runs are short, and differ most.
 
     Args:
         small: models of a thousandth of that.
     """
     nbytes = (size * (GB // 1000 if small else GB) for size in LARGE_SIZES)
-    cases = (Case(COMPUTED, LOOPBACK, Payload(each, 16, "computed")) for each in nbytes)
-    return Plan(tuple(cases), 1 if small else 5, 0.5 if small else 10.0)
+    cases = tuple(Case(COMPUTED, LOOPBACK, Payload(each, 16, "computed")) for each in nbytes)
+    if small:
+        return Plan(cases, 1, 0.5)
+    return Plan(cases, 5, repeated=frozenset(cases[:2]))
 
 
 def encoded_cases(line: str, mebibytes: int) -> list[Case]:

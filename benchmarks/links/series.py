@@ -66,8 +66,11 @@ def left_to_do(plan: Plan, known: Iterable[Run], here: Counting) -> list[Case]:
     to_do: list[Case] = []
     for _, neighbours in groupby(plan.cases, key=_turn):
         cases = list(neighbours)
-        for number in range(plan.runs):
-            to_do += [each for each in cases if times[each] <= number and each not in failed]
+        for turn in range(plan.runs):
+            for case in cases:
+                often = plan.in_turn(case)
+                missing = (turn + 1) * often - times[case]
+                to_do += [case] * (0 if case in failed else max(0, min(often, missing)))
     return to_do
 
 
@@ -122,8 +125,7 @@ def run_plan(
     to_do, results = left_to_do(plan, known, here), list(known)
     good = Counter(run.case for run in _counting(known, here) if not run.error)
     left = seconds_left(to_do, known)
-    total = len(plan.cases) * plan.runs
-    tell(f"{len(to_do)} of {total} runs to do, about {_clock(left)}")
+    tell(f"{len(to_do)} of {plan.run_count} runs to do, about {_clock(left)}")
     lines: dict[Line, Accuracy | None] = {}
     failed: set[Case] = set()
     done = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Queue
 
@@ -15,6 +15,7 @@ from benchmarks.links.failures import standing
 from benchmarks.links.kept import append, latest, read
 from benchmarks.links.lines import Line
 from benchmarks.links.plans import (
+    REPEATS,
     Plan,
     What,
     large_plan,
@@ -69,9 +70,23 @@ def test_runs_of_a_line_are_interleaved() -> None:
     assert left_to_do(plan, [], Here()) == [RAW, OURS, RAW, OURS]
 
 
+def test_cases_that_are_repeated_are_so_in_each_turn() -> None:
+    plan = Plan((RAW, OURS), runs=2, repeated=frozenset({OURS}))
+    turn = [RAW, *[OURS] * REPEATS]
+    assert left_to_do(plan, [], Here()) == turn * 2
+    assert plan.run_count == len(turn * 2)
+    # What was run is missing from the first turn on.
+    known = [run_of(RAW), run_of(OURS), run_of(OURS)]
+    assert left_to_do(plan, known, Here()) == [*[OURS] * (REPEATS - 2), *turn]
+    assert left_to_do(replace(plan, runs=1), [], Here()) == [RAW, OURS]
+
+
 def test_large_models_of_all_sizes_take_turns() -> None:
     plan = large_plan()
-    assert left_to_do(plan, [], Here()) == [*plan.cases] * plan.runs
+    one, four, *larger = plan.cases
+    turn = [*[one] * REPEATS, *[four] * REPEATS, *larger]
+    assert left_to_do(plan, [], Here()) == turn * plan.runs
+    assert left_to_do(replace(plan, runs=1), [], Here()) == [*plan.cases]
 
 
 def test_on_a_slow_line_all_runs_of_a_turn_are_one_batch(tmp_path: Path) -> None:
