@@ -16,9 +16,8 @@ import streamlink
 from benchmarks.links.payload import Kind, Payload
 from benchmarks.parts import Facts, Parts, at_once
 from benchmarks.processes import Worker
-from benchmarks.stats import Result, compare, summarize
+from benchmarks.stats import Result, compare, median_interval, summarize
 from benchmarks.tables import report_progress
-from benchmarks.versions import median_interval
 from benchmarks.worker import Port
 
 __all__ = ["AT_LEAST", "PART_SECONDS", "PAYLOADS", "is_met", "receive", "run", "send", "where_of"]
@@ -106,7 +105,7 @@ def _ratios(found: Facts) -> Sequence[float]:
 
 def _row(payload: Payload, found: Facts) -> tuple[str, ...]:
     ratios = _ratios(found)
-    seen, (low, high) = summarize(ratios), median_interval(tuple(ratios))
+    seen, (low, high) = summarize(ratios), median_interval(ratios)
     plain, auto = (f"{summarize(found['seconds'][way]).median:.3f}" for way in WAYS)
     return (
         where_of(payload),

@@ -28,9 +28,17 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from benchmarks.stats import MIN_PAIRS, Result, compare, print_result, summarize, write_json
+from benchmarks.stats import (
+    MIN_PAIRS,
+    Result,
+    compare,
+    median_interval,
+    print_result,
+    summarize,
+    write_json,
+)
 
-__all__ = ["Load", "compared", "is_precise", "median_interval", "rate_of"]
+__all__ = ["Load", "compared", "is_precise", "rate_of"]
 
 GB = 10**9
 AT_LEAST = 0.97
@@ -140,17 +148,6 @@ def compared(here: list[float], there: list[float], other: str, load: Load = Loa
         },
         met=found.summary.median >= AT_LEAST,
     )
-
-
-def median_interval(ratios: tuple[float, ...]) -> tuple[float, float]:
-    """Return the 90 % confidence interval of the median, by the percentile bootstrap.
-
-    Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13. The seed is
-    fixed, so the same ratios always give the same interval.
-    """
-    drawn = np.random.default_rng(0).choice(np.asarray(ratios), size=(2000, len(ratios)))
-    low, high = np.quantile(np.median(drawn, axis=1), [0.05, 0.95])
-    return float(low), float(high)
 
 
 def is_precise(here: list[float], there: list[float]) -> bool:

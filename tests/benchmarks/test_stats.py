@@ -17,6 +17,7 @@ from benchmarks.stats import (
     compare,
     environment,
     interleave,
+    median_interval,
     print_result,
     summarize,
     write_json,
@@ -109,3 +110,10 @@ def test_json_carries_the_facts_and_where_they_come_from(tmp_path: Path) -> None
     assert document["results"]["bulk"] == {"claim": "it is fast", "met": True, "rate": 3.5}
     assert document["commit"] == environment()["commit"]
     assert [entry.name for entry in path.parent.iterdir()] == ["found.json"]
+
+
+def test_the_interval_of_a_median_holds_it_and_narrows_with_more_pairs() -> None:
+    few, many = median_interval((0.9, 1.0, 1.1) * 2), median_interval((0.9, 1.0, 1.1) * 40)
+    assert few[0] <= 1.0 <= few[1]
+    assert many == pytest.approx((1.0, 1.0), abs=0.05)
+    assert many[1] - many[0] < few[1] - few[0]

@@ -1,8 +1,6 @@
 """What may be said of two versions that ran in turn."""
 
-import pytest
-
-from benchmarks.versions import compared, is_precise, median_interval
+from benchmarks.versions import compared, is_precise
 
 GB = 1e9
 STEADY = [1.0 * GB, 1.1 * GB, 0.9 * GB, 1.0 * GB, 1.05 * GB]
@@ -33,10 +31,3 @@ def test_ratios_that_agree_are_precise_after_the_fewest_pairs() -> None:
 def test_ratios_that_scatter_ask_for_more_pairs() -> None:
     there = [1.0 * GB] * 5
     assert not is_precise([0.7 * GB, 1.3 * GB, 1.0 * GB, 0.8 * GB, 1.2 * GB], there)
-
-
-def test_the_interval_of_a_median_holds_it_and_narrows_with_more_pairs() -> None:
-    few, many = median_interval((0.9, 1.0, 1.1) * 2), median_interval((0.9, 1.0, 1.1) * 40)
-    assert few[0] <= 1.0 <= few[1]
-    assert many == pytest.approx((1.0, 1.0), abs=0.05)
-    assert many[1] - many[0] < few[1] - few[0]

@@ -46,3 +46,11 @@ def test_a_run_of_the_two_site_job_counts_while_all_that_it_used_is_the_same() -
 def test_every_path_that_counts_is_there(measured: tuple[str, ...]) -> None:
     for each in measured:
         assert (ROOT / each.partition(")")[2]).exists(), each
+
+
+def test_a_program_uses_what_it_imports_and_the_bodies_of_its_processes_only() -> None:
+    used = sources_of("benchmarks.probes")
+    assert {"benchmarks/probes.py", "benchmarks/worker.py", "benchmarks/relay.py"} <= {*used}
+    # The text of ``benchmarks.parts`` names it, for readers.
+    assert "benchmarks/parts.py" in used
+    assert "benchmarks/links/programs.py" not in used
