@@ -27,7 +27,7 @@ LINES: Mapping[str, Sequence[str]] = {
     "traverse": ("400Mbit", "400Mbit,20ms"),
     "finetune": ("100Mbit",),
 }  # fmt: skip
-"""By program; ``shipped`` has none, it moves models over loopback."""
+"""By program; ``auto`` and ``shipped`` have none, they move models over loopback."""
 
 SECONDS = 5.0
 """In each direction."""

@@ -43,7 +43,7 @@ def saved_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
 def saved_shares(rows: Sequence[Row]) -> Mapping[str, Mapping[str, float | None]]:
     """Return for each kind of weights, by encoding, the share of the model's bytes on the wire.
 
-    Loopback is left out: there ``auto`` should choose to encode nothing.
+    Loopback, which earlier plans had, is left out: there ``auto`` encodes nothing.
     """
     found: dict[str, dict[str, float | None]] = {}
     for row in _of_weights(rows):

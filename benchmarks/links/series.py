@@ -81,7 +81,7 @@ def _counting(known: Iterable[Run], here: Counting) -> list[Run]:
 def _turn(case: Case) -> object:
     if _is_slow(case.line):
         return case.line
-    # Computed models are compared by their size: a machine that gets slower must not tell.
+    # Models of all sizes are compared, so a machine that slows down must affect all of them alike.
     is_computed = case.payload.kind == "computed"
     return (case.line, "computed" if is_computed else case.payload)
 

@@ -26,8 +26,8 @@ AUTO = "auto"
 # Where the ends hold no base, or a range is not related to it, differences are left out at once.
 _AUTO_ENCODINGS = ("delta", "planes")
 
-# "module:class" by the name that travels. A module is imported when its encoding is first used, so
-# that it costs nothing where it is not.
+# "module:class" by the name that travels. A module is imported when its encoding is first offered,
+# so that it costs nothing where it is not.
 _CODECS = {
     "zstd": "streamlink.encodings.zstd:Zstd",
     "planes": "streamlink.encodings.planes:Planes",

@@ -54,7 +54,7 @@ class Encoder:
         self._packings = frozenset(packings)
         self._worth = worth
         self._spec = spec
-        # All of them now: the first one imports its module, which a stream must not wait for.
+        # Made now, so that no stream waits for the import of a codec's module.
         self._codecs = {name: codec_for(name) for name in self.names}
 
     def encode(self, offset: int, payload: Payload, agreed: Sequence[str]) -> tuple[int, Payload]:
@@ -75,7 +75,8 @@ class Encoder:
         if self._worth is None:
             return self._encode(offset, payload, numbered)
         nbytes = payload_bytes(payload)
-        part_bytes = self._worth.bytes_to_encode(nbytes) if numbered else 0
+        has_base = self.base is not None
+        part_bytes = self._worth.bytes_to_encode(nbytes, has_base=has_base) if numbered else 0
         if not part_bytes:
             return _PLAIN, payload
         is_sample = part_bytes < nbytes

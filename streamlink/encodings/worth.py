@@ -5,7 +5,7 @@ bytes a second, to ``share`` of its length, a byte takes ``1 / speed + share / r
 that overlaps. So to encode is worth it where ``rate < speed * (1 - share)``. In truth much of it
 overlaps, so this errs towards plain: it costs a slow line some of the gain, and a fast one nothing.
 
-Two things are not known before they are tried. A range is encoded now and then though it seems not
+Two things are not known before they are tried. A range is tried now and then though it seems not
 worth it, since the next tensor may shrink by more; but not where even a share of 0 would not pay.
 And the rate of a line that waits for its encoder is the encoder's: where all that was sent has
 arrived, the next range travels plain, and shows what the line can do. Where encoding saves much
@@ -13,15 +13,15 @@ that would cost most of the gain, since one plain range is as long as many encod
 travel first that a plain one at most doubles the bytes. Of a model that has not changed, and whose
 ranges are a byte each, none is sent plain.
 
-On a fast line a whole range would take as long to encode as several take to travel, and that only
-to learn that encoding does not pay. So a *sample* is encoded instead, the first bytes of a range,
-which then travels plain. It is so short that a thread switch distorts it, or the first use of a
-codec: the fastest of the first samples counts.
+To try a range is to encode it, and to send it so. On a fast line that takes as long as sending
+several, so a *sample* is tried instead: the first bytes of a range, which then travels plain. And
+above some rate only ranges that have not changed since a base could pay, so without one nothing is
+tried.
 
-One range that took long says little: its thread may not have run all the time, or the codec was
-loaded. If it were believed, nothing might be tried again for the rest of the stream. So the first
-counts as no slower than any codec is, and a later one as no slower than twice what is known. A
-processor that is slow all the time is found out within some ranges.
+One try that took long says little: its thread may have been interrupted. If it were believed,
+nothing might be tried again for the rest of the stream. So there are some tries first, of which the
+fastest counts, and no codec is taken to be slower than any is; a later try counts as no slower than
+twice what is known. A processor that is slow all the time is found out within some ranges.
 
 Compare AdOC, which adapts its compression to the length of the queue in front of the line (Jeannot,
 Knutsson and Björkman, "Adaptive Online Data Compression", HPDC 2002).
@@ -35,17 +35,17 @@ from typing import Protocol
 __all__ = ["Line", "Worth"]
 
 TRY_EVERY = 32
-"""One of so many ranges is encoded though it seems not worth it (count)."""
-SAMPLE_BYTES = 64 * 1024
-"""How much of a range is encoded where that only serves to learn whether it pays (bytes)."""
-FIRST_SAMPLES = 4
-"""So many ranges in a row are sampled first (count)."""
+"""One of so many ranges is tried though it seems not worth it (count)."""
+FIRST_TRIES = 3
+"""So many ranges are tried before any is judged (count)."""
+SAMPLE_BYTES = 256 * 1024
+"""How much of a range is tried on a fast line (bytes); of less, the fixed costs would tell more."""
 
-_FAST_BYTES_PER_SECOND = 250e6  # about what codecs encode: a range costs as much as it may save
-
+_FAST_BYTES_PER_SECOND = 250e6  # about what codecs encode: above it a try costs more than it saves
+_FASTEST_BYTES_PER_SECOND = 1e9  # more than any codec encodes that has no base
 _SHARE_OF_LITTLE_GAIN = 0.5  # above it a plain range costs little more than an encoded one
 _SLOW_SECONDS_PER_BYTE = 2e-8  # 50 MB/s: a codec that encodes this slowly has been interrupted
-_LATEST = 0.125  # the part of the last range in what is known of them
+_LATEST = 0.125  # the weight of the last try in what is known
 
 
 class Line(Protocol):
@@ -76,29 +76,31 @@ class Worth:
         self._is_sample = False
         self._began = 0.0
 
-    def bytes_to_encode(self, nbytes: int) -> int:
+    def bytes_to_encode(self, nbytes: int, *, has_base: bool = False) -> int:
         """Return how much of the next range to encode now; ``note`` follows, unless that is 0.
 
         Args:
             nbytes: the length of the range.
+            has_base: whether both ends hold an earlier version of it.
 
         Returns:
             ``nbytes``: the range travels as it was encoded. Less: so many of its first bytes are a
             sample, and the range travels plain.
         """
-        if not self._line.rate or (not self._line.is_in_flight and self._is_line_due()):
+        rate = self._line.rate
+        if not rate or (not self._line.is_in_flight and self._is_line_due()):
             self._encoded = 0
             return 0
-        is_fast = self._line.rate > _FAST_BYTES_PER_SECOND
-        is_first_sample = is_fast and self._tries < FIRST_SAMPLES
-        pays = not is_first_sample and self._pays(self._share)
-        is_trial = is_first_sample or (self._is_due() and self._pays(0.0))
-        if not pays and not is_trial:
+        is_first = self._tries < FIRST_TRIES
+        pays = not is_first and self._pays(self._share)
+        may_try = has_base or rate < _FASTEST_BYTES_PER_SECOND
+        is_due = is_first or (self._plain >= TRY_EVERY - 1 and self._pays(0.0))
+        if not pays and not (may_try and is_due):
             self._plain += 1
             return 0
-        self._is_sample = is_fast and not pays
+        self._is_sample = not pays and rate > _FAST_BYTES_PER_SECOND and nbytes > SAMPLE_BYTES
         self._plain, self._began = 0, self._clock()
-        return min(nbytes, SAMPLE_BYTES) if self._is_sample else nbytes
+        return SAMPLE_BYTES if self._is_sample else nbytes
 
     def note(self, *, nbytes: int, encoded_bytes: int) -> None:
         """Take what has been encoded just now, and what that has shown.
@@ -108,15 +110,13 @@ class Worth:
             encoded_bytes: its length encoded; ``nbytes`` where that is not shorter.
         """
         seconds_per_byte = (self._clock() - self._began) / nbytes
-        weight = _LATEST if self._tries else 1.0
-        self._share += weight * (encoded_bytes / nbytes - self._share)
-        if self._is_sample and self._tries < FIRST_SAMPLES:
-            known = self._seconds_per_byte if self._tries else _SLOW_SECONDS_PER_BYTE
+        known = self._seconds_per_byte if self._tries else _SLOW_SECONDS_PER_BYTE
+        if self._tries < FIRST_TRIES:
             self._seconds_per_byte = min(seconds_per_byte, known)
         else:
-            most = 2 * self._seconds_per_byte if self._tries else _SLOW_SECONDS_PER_BYTE
-            change = min(seconds_per_byte, most) - self._seconds_per_byte
-            self._seconds_per_byte += weight * change
+            self._seconds_per_byte += _LATEST * (min(seconds_per_byte, 2 * known) - known)
+        weight = _LATEST if self._tries else 1.0
+        self._share += weight * (encoded_bytes / nbytes - self._share)
         self._tries += 1
         self._encoded += not self._is_sample
 
@@ -126,9 +126,5 @@ class Worth:
             return True
         return self._encoded * self._share >= 1.0  # together they are as long as a plain one
 
-    def _is_due(self) -> bool:
-        return self._plain >= TRY_EVERY - 1
-
     def _pays(self, share: float) -> bool:
-        # Multiplied out: the first time nothing is known, neither speed nor share, and it pays.
         return self._line.rate * self._seconds_per_byte < 1.0 - share

@@ -26,5 +26,5 @@ def test_a_quick_run_moves_both_kinds_of_weights_in_pairs() -> None:
     assert result.met is None
     runs = result.facts["runs"].values()
     assert [set(map(len, each["seconds"].values())) for each in runs] == [{2}, {2}]
-    assert all(each["wire_bytes"]["plain"] == each["model_bytes"] for each in runs)
+    assert all({*each["wire_bytes"]["plain"]} == {each["model_bytes"]} for each in runs)
     assert len(result.rows) == len(result.facts["ratios"]) == 2

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlink.encodings.worth import FIRST_SAMPLES, SAMPLE_BYTES, TRY_EVERY, Worth
+from streamlink.encodings.worth import FIRST_TRIES, SAMPLE_BYTES, TRY_EVERY, Worth
 
 MB = 10**6
 
@@ -23,6 +23,7 @@ class Bench:
     share: float = 0.7
     is_in_flight: bool = True
     now: float = 0.0
+    has_base: bool = True
     encoded_bytes: int = 0
 
     def __post_init__(self) -> None:
@@ -30,7 +31,7 @@ class Bench:
 
     def offer(self, nbytes: int = MB) -> bool:
         """Let the next range be encoded if that is worth it; returns whether it was."""
-        part = self.worth.bytes_to_encode(nbytes)
+        part = self.worth.bytes_to_encode(nbytes, has_base=self.has_base)
         if part:
             self.encoded_bytes += part
             self.now += part / self.speed
@@ -47,22 +48,30 @@ def test_all_is_encoded_for_a_slow_line() -> None:
     assert all(bench.offer() for _ in range(100))
 
 
+def test_where_no_codec_is_fast_enough_without_a_base_nothing_is_tried() -> None:
+    bench = Bench(3000.0 * MB, has_base=False)
+    assert not any(bench.offer() for _ in range(10 * TRY_EVERY))
+    assert bench.encoded_bytes == 0
+    bench.rate = 12.5 * MB
+    assert all(bench.offer() for _ in range(10))
+
+
 def test_what_a_fast_line_carries_is_sampled_and_nothing_of_it_is_encoded() -> None:
     bench = Bench(3000.0 * MB)
     assert not any(bench.offer() for _ in range(100 * TRY_EVERY))
-    assert bench.encoded_bytes == FIRST_SAMPLES * SAMPLE_BYTES
+    assert bench.encoded_bytes == FIRST_TRIES * SAMPLE_BYTES
 
 
 def test_where_encoding_pays_on_a_fast_line_all_is_encoded_after_the_samples() -> None:
     bench = Bench(1200.0 * MB, speed=3500.0 * MB, share=0.0)
     encoded = [bench.offer() for _ in range(10 * TRY_EVERY)]
-    assert encoded == [at >= FIRST_SAMPLES for at in range(10 * TRY_EVERY)]
+    assert encoded == [at >= FIRST_TRIES for at in range(10 * TRY_EVERY)]
 
 
 def test_where_a_range_of_a_fast_line_might_pay_it_is_sampled_now_and_then() -> None:
     bench = Bench(1200.0 * MB, speed=3500.0 * MB, share=1.0)
-    assert not any(bench.offer() for _ in range(FIRST_SAMPLES + 10 * TRY_EVERY))
-    assert bench.encoded_bytes == (FIRST_SAMPLES + 10) * SAMPLE_BYTES
+    assert not any(bench.offer() for _ in range(FIRST_TRIES + 10 * TRY_EVERY))
+    assert bench.encoded_bytes == (FIRST_TRIES + 10) * SAMPLE_BYTES
     bench.share = 0.0  # the next tensor has not changed
     assert sum(bench.offer() for _ in range(40 * TRY_EVERY)) > 10 * TRY_EVERY
 
@@ -71,18 +80,34 @@ def test_a_range_of_a_fast_line_that_is_no_longer_than_a_sample_is_encoded_whole
     assert Bench(3000.0 * MB).offer(SAMPLE_BYTES)
 
 
-def test_of_the_first_samples_the_fastest_counts() -> None:
-    bench = Bench(1200.0 * MB, speed=0.1 * MB, share=0.0)  # its thread did not run
-    for _ in range(FIRST_SAMPLES - 1):
+@pytest.mark.parametrize(("rate", "speed"), [(125.0 * MB, 200.0 * MB), (1200.0 * MB, 3500.0 * MB)])
+def test_of_the_first_tries_the_fastest_counts(rate: float, speed: float) -> None:
+    bench = Bench(rate, speed=0.1 * MB, share=0.0)  # its thread did not run
+    for _ in range(FIRST_TRIES - 1):
         bench.offer()
-    bench.speed = 3500.0 * MB
+    bench.speed = speed
     bench.offer()
+    assert all(bench.offer() for _ in range(10))
+
+
+def test_a_line_that_gets_fast_is_sampled_no_more_than_it_pays() -> None:
+    bench = Bench(100.0 * MB, speed=500.0 * MB)
+    assert all(bench.offer() for _ in range(10))
+    bench.rate, before = 3000.0 * MB, bench.encoded_bytes
+    assert not any(bench.offer() for _ in range(10 * TRY_EVERY))
+    assert bench.encoded_bytes == before
+
+
+def test_a_line_that_gets_slow_has_its_ranges_encoded() -> None:
+    bench = Bench(3000.0 * MB)
+    assert not any(bench.offer() for _ in range(10))
+    bench.rate = 12.5 * MB
     assert all(bench.offer() for _ in range(10))
 
 
 def test_where_a_range_might_pay_it_is_tried_now_and_then() -> None:
     bench = Bench(100.0 * MB, share=1.0)
-    assert sum(bench.offer() for _ in range(1 + 10 * TRY_EVERY)) == 11
+    assert sum(bench.offer() for _ in range(FIRST_TRIES + 10 * TRY_EVERY)) == FIRST_TRIES + 10
     bench.share = 0.1  # the next tensor shrinks by more
     assert sum(bench.offer() for _ in range(20 * TRY_EVERY)) > 10 * TRY_EVERY
 
@@ -137,8 +162,8 @@ def test_a_range_is_encoded_where_that_is_sooner_even_if_nothing_overlaps(
     rate: float, speed: float, share: float
 ) -> None:
     bench = Bench(rate, speed, share)
-    for _ in range(FIRST_SAMPLES):
+    for _ in range(FIRST_TRIES):
         bench.offer()
     plain, encoded = 1 / rate, 1 / speed + share / rate
     if encoded != pytest.approx(plain, rel=1e-3):  # a sample's length is a whole number of bytes
-        assert (bench.worth.bytes_to_encode(MB) == MB) == (encoded < plain)
+        assert (bench.worth.bytes_to_encode(MB, has_base=True) == MB) == (encoded < plain)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from benchmarks.links.kept import read
-from benchmarks.links.lines import LOOPBACK
 from benchmarks.links.measuring import measure
 from benchmarks.links.payload import Payload, digest
 from benchmarks.links.peers import found
@@ -70,14 +69,6 @@ def test_the_large_plan_has_models_of_1_to_128_gb_and_says_how_long_that_takes()
     assert [case.payload.size_bytes // GB for case in plan.cases] == [1, 4, 16, 64, 128]
     left = seconds_left(left_to_do(plan, [], Here()), [])
     assert plan.runs * 213 <= left < 3600
-
-
-def test_auto_is_measured_beside_plain_on_loopback_with_a_gib_of_weights() -> None:
-    cases = plan_of(What.links, []).cases
-    for kind in ("weights, F32", "weights, BF16"):
-        payload = Payload(1 << 30, 64, kind)
-        peers = [case.peer for case in cases if (case.line, case.payload) == (LOOPBACK, payload)]
-        assert peers == ["streamlink", "streamlink, auto"]
 
 
 @pytest.mark.processes
