@@ -16,7 +16,8 @@ ranges are a byte each, none is sent plain.
 To try a range is to encode it, and to send it so. On a fast line that takes as long as sending
 several, so a *sample* is tried instead: the first bytes of a range, which then travels plain. And
 above some rate only ranges that have not changed since a base could pay, so without one nothing is
-tried.
+tried. A stream takes some acks to show how fast its line is: while its rate still grows, and the
+slowest codec is slower, nothing is tried either.
 
 One try that took long says little: its thread may have been interrupted. If it were believed,
 nothing might be tried again for the rest of the stream. So there are some tries first, of which the
@@ -36,6 +37,8 @@ __all__ = ["Line", "Worth"]
 
 TRY_EVERY = 32
 """One of so many ranges is tried though it seems not worth it (count)."""
+STEADY_RANGES = 8
+"""For so many ranges the rate of a line has not grown before one is tried (count)."""
 FIRST_TRIES = 3
 """So many ranges are tried before any is judged (count)."""
 SAMPLE_BYTES = 256 * 1024
@@ -43,6 +46,7 @@ SAMPLE_BYTES = 256 * 1024
 
 _FAST_BYTES_PER_SECOND = 250e6  # about what codecs encode: above it a try costs more than it saves
 _FASTEST_BYTES_PER_SECOND = 1e9  # more than any codec encodes that has no base
+_GROWS = 1.25  # a rate that is this many times the one before
 _SHARE_OF_LITTLE_GAIN = 0.5  # above it a plain range costs little more than an encoded one
 _SLOW_SECONDS_PER_BYTE = 2e-8  # 50 MB/s: a codec that encodes this slowly has been interrupted
 _LATEST = 0.125  # the weight of the last try in what is known
@@ -72,6 +76,7 @@ class Worth:
         self._line, self._clock = line, clock
         self._seconds_per_byte = 0.0
         self._share = 0.0
+        self._rate, self._steady = 0.0, 0
         self._tries = self._plain = self._encoded = 0
         self._is_sample = False
         self._began = 0.0
@@ -87,13 +92,13 @@ class Worth:
             ``nbytes``: the range travels as it was encoded. Less: so many of its first bytes are a
             sample, and the range travels plain.
         """
-        rate = self._line.rate
+        rate = self._look_at_rate()
         if not rate or (not self._line.is_in_flight and self._is_line_due()):
             self._encoded = 0
             return 0
         is_first = self._tries < FIRST_TRIES
         pays = not is_first and self._pays(self._share)
-        may_try = has_base or rate < _FASTEST_BYTES_PER_SECOND
+        may_try = self._is_rate_known() and (has_base or rate < _FASTEST_BYTES_PER_SECOND)
         is_due = is_first or (self._plain >= TRY_EVERY - 1 and self._pays(0.0))
         if not pays and not (may_try and is_due):
             self._plain += 1
@@ -120,6 +125,14 @@ class Worth:
         self._tries += 1
         self._encoded += not self._is_sample
 
+    def _look_at_rate(self) -> float:
+        before, self._rate = self._rate, self._line.rate
+        self._steady = 0 if self._rate > _GROWS * before else self._steady + 1
+        return self._rate
+
+    def _is_rate_known(self) -> bool:
+        return self._steady >= STEADY_RANGES or self._rate * _SLOW_SECONDS_PER_BYTE < 1.0
+
     def _is_line_due(self) -> bool:
         """Return whether the next range is to show what the line can do."""
         if not self._tries or self._share > _SHARE_OF_LITTLE_GAIN:
@@ -127,4 +140,4 @@ class Worth:
         return self._encoded * self._share >= 1.0  # together they are as long as a plain one
 
     def _pays(self, share: float) -> bool:
-        return self._line.rate * self._seconds_per_byte < 1.0 - share
+        return self._rate * self._seconds_per_byte < 1.0 - share

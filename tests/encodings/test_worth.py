@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlink.encodings.worth import FIRST_TRIES, SAMPLE_BYTES, TRY_EVERY, Worth
+from streamlink.encodings.worth import FIRST_TRIES, SAMPLE_BYTES, STEADY_RANGES, TRY_EVERY, Worth
 
 MB = 10**6
 
@@ -39,6 +40,14 @@ class Bench:
         return part == nbytes
 
 
+def steady(rate: float, **more: Any) -> Bench:
+    """Return a bench of a line that is faster than codecs, and has carried some ranges."""
+    bench = Bench(rate, **more)
+    assert not any(bench.offer() for _ in range(STEADY_RANGES))
+    assert bench.encoded_bytes == 0
+    return bench
+
+
 def test_nothing_is_encoded_before_the_line_is_known() -> None:
     assert not Bench(0.0).offer()
 
@@ -49,7 +58,7 @@ def test_all_is_encoded_for_a_slow_line() -> None:
 
 
 def test_where_no_codec_is_fast_enough_without_a_base_nothing_is_tried() -> None:
-    bench = Bench(3000.0 * MB, has_base=False)
+    bench = steady(3000.0 * MB, has_base=False)
     assert not any(bench.offer() for _ in range(10 * TRY_EVERY))
     assert bench.encoded_bytes == 0
     bench.rate = 12.5 * MB
@@ -57,19 +66,19 @@ def test_where_no_codec_is_fast_enough_without_a_base_nothing_is_tried() -> None
 
 
 def test_what_a_fast_line_carries_is_sampled_and_nothing_of_it_is_encoded() -> None:
-    bench = Bench(3000.0 * MB)
+    bench = steady(3000.0 * MB)
     assert not any(bench.offer() for _ in range(100 * TRY_EVERY))
     assert bench.encoded_bytes == FIRST_TRIES * SAMPLE_BYTES
 
 
 def test_where_encoding_pays_on_a_fast_line_all_is_encoded_after_the_samples() -> None:
-    bench = Bench(1200.0 * MB, speed=3500.0 * MB, share=0.0)
+    bench = steady(1200.0 * MB, speed=3500.0 * MB, share=0.0)
     encoded = [bench.offer() for _ in range(10 * TRY_EVERY)]
     assert encoded == [at >= FIRST_TRIES for at in range(10 * TRY_EVERY)]
 
 
 def test_where_a_range_of_a_fast_line_might_pay_it_is_sampled_now_and_then() -> None:
-    bench = Bench(1200.0 * MB, speed=3500.0 * MB, share=1.0)
+    bench = steady(1200.0 * MB, speed=3500.0 * MB, share=1.0)
     assert not any(bench.offer() for _ in range(FIRST_TRIES + 10 * TRY_EVERY))
     assert bench.encoded_bytes == (FIRST_TRIES + 10) * SAMPLE_BYTES
     bench.share = 0.0  # the next tensor has not changed
@@ -77,12 +86,12 @@ def test_where_a_range_of_a_fast_line_might_pay_it_is_sampled_now_and_then() -> 
 
 
 def test_a_range_of_a_fast_line_that_is_no_longer_than_a_sample_is_encoded_whole() -> None:
-    assert Bench(3000.0 * MB).offer(SAMPLE_BYTES)
+    assert steady(3000.0 * MB).offer(SAMPLE_BYTES)
 
 
 @pytest.mark.parametrize(("rate", "speed"), [(125.0 * MB, 200.0 * MB), (1200.0 * MB, 3500.0 * MB)])
 def test_of_the_first_tries_the_fastest_counts(rate: float, speed: float) -> None:
-    bench = Bench(rate, speed=0.1 * MB, share=0.0)  # its thread did not run
+    bench = steady(rate, speed=0.1 * MB, share=0.0)  # its thread did not run
     for _ in range(FIRST_TRIES - 1):
         bench.offer()
     bench.speed = speed
@@ -90,8 +99,16 @@ def test_of_the_first_tries_the_fastest_counts(rate: float, speed: float) -> Non
     assert all(bench.offer() for _ in range(10))
 
 
+def test_a_line_whose_rate_still_grows_is_not_tried() -> None:
+    bench = Bench(60.0 * MB)
+    while bench.rate < 3000.0 * MB:
+        assert not any(bench.offer() for _ in range(STEADY_RANGES))
+        bench.rate *= 1.5
+    assert bench.encoded_bytes == 0
+
+
 def test_a_line_that_gets_fast_is_sampled_no_more_than_it_pays() -> None:
-    bench = Bench(100.0 * MB, speed=500.0 * MB)
+    bench = steady(100.0 * MB, speed=500.0 * MB)
     assert all(bench.offer() for _ in range(10))
     bench.rate, before = 3000.0 * MB, bench.encoded_bytes
     assert not any(bench.offer() for _ in range(10 * TRY_EVERY))
@@ -99,14 +116,14 @@ def test_a_line_that_gets_fast_is_sampled_no_more_than_it_pays() -> None:
 
 
 def test_a_line_that_gets_slow_has_its_ranges_encoded() -> None:
-    bench = Bench(3000.0 * MB)
+    bench = steady(3000.0 * MB)
     assert not any(bench.offer() for _ in range(10))
     bench.rate = 12.5 * MB
     assert all(bench.offer() for _ in range(10))
 
 
 def test_where_a_range_might_pay_it_is_tried_now_and_then() -> None:
-    bench = Bench(100.0 * MB, share=1.0)
+    bench = steady(100.0 * MB, share=1.0)
     assert sum(bench.offer() for _ in range(FIRST_TRIES + 10 * TRY_EVERY)) == FIRST_TRIES + 10
     bench.share = 0.1  # the next tensor shrinks by more
     assert sum(bench.offer() for _ in range(20 * TRY_EVERY)) > 10 * TRY_EVERY
@@ -162,7 +179,7 @@ def test_a_range_is_encoded_where_that_is_sooner_even_if_nothing_overlaps(
     rate: float, speed: float, share: float
 ) -> None:
     bench = Bench(rate, speed, share)
-    for _ in range(FIRST_TRIES):
+    for _ in range(STEADY_RANGES + FIRST_TRIES):
         bench.offer()
     plain, encoded = 1 / rate, 1 / speed + share / rate
     if encoded != pytest.approx(plain, rel=1e-3):  # a sample's length is a whole number of bytes
