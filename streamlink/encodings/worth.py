@@ -13,16 +13,16 @@ that would cost most of the gain, since one plain range is as long as many encod
 travel first that a plain one at most doubles the bytes. Of a model that has not changed, and whose
 ranges are a byte each, none is sent plain.
 
-To try a range is to encode it, and to send it so. On a fast line that takes as long as sending
-several, so a *sample* is tried instead: the first bytes of a range, which then travels plain. And
-above some rate only ranges that have not changed since a base could pay, so without one nothing is
-tried. A stream takes some acks to show how fast its line is: while its rate still grows, and the
-slowest codec is slower, nothing is tried either.
+To try a range is to encode it, and to send the result. A fast line carries a range sooner than it
+is encoded, so only a *sample* is tried there: the first bytes of a range, which then travels plain.
+Above some rate only ranges that have not changed since a base are worth it, so without one nothing
+is tried. It takes some acks until the rate of a fast line is known: while it grows, nothing is
+tried, unless it is lower than the speed of any codec.
 
 One try that took long says little: its thread may have been interrupted. If it were believed,
-nothing might be tried again for the rest of the stream. So there are some tries first, of which the
-fastest counts, and no codec is taken to be slower than any is; a later try counts as no slower than
-twice what is known. A processor that is slow all the time is found out within some ranges.
+nothing might be tried again for the rest of the stream. So of the first tries the fastest counts,
+and none as slower than any codec is; a later one counts as no slower than twice what is known. A
+processor that is slow all the time is found out within some ranges.
 
 Compare AdOC, which adapts its compression to the length of the queue in front of the line (Jeannot,
 Knutsson and Björkman, "Adaptive Online Data Compression", HPDC 2002).
@@ -36,16 +36,16 @@ from typing import Protocol
 __all__ = ["Line", "Worth"]
 
 TRY_EVERY = 32
-"""One of so many ranges is tried though it seems not worth it (count)."""
+"""One range of so many is tried though it seems not worth it (count)."""
 STEADY_RANGES = 8
-"""For so many ranges the rate of a line has not grown before one is tried (count)."""
+"""A range is tried after so many during which the rate of a fast line did not grow (count)."""
 FIRST_TRIES = 3
-"""So many ranges are tried before any is judged (count)."""
+"""So many ranges are tried before it is judged whether that pays (count)."""
 SAMPLE_BYTES = 256 * 1024
-"""How much of a range is tried on a fast line (bytes); of less, the fixed costs would tell more."""
+"""How much of a range is tried on a fast line (bytes); less would measure fixed costs."""
 
-_FAST_BYTES_PER_SECOND = 250e6  # about what codecs encode: above it a try costs more than it saves
-_FASTEST_BYTES_PER_SECOND = 1e9  # more than any codec encodes that has no base
+_FAST_BYTES_PER_SECOND = 250e6  # about what codecs encode: a range may cost more than it saves
+_FASTEST_BYTES_PER_SECOND = 1e9  # without a base, floats break even at about half of it
 _GROWS = 1.25  # a rate that is this many times the one before
 _SHARE_OF_LITTLE_GAIN = 0.5  # above it a plain range costs little more than an encoded one
 _SLOW_SECONDS_PER_BYTE = 2e-8  # 50 MB/s: a codec that encodes this slowly has been interrupted
