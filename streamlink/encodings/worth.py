@@ -13,11 +13,11 @@ that would cost most of the gain, since one plain range is as long as many encod
 travel first that a plain one at most doubles the bytes. Of a model that has not changed, and whose
 ranges are a byte each, none is sent plain.
 
-To try a range is to encode it, and to send the result. A fast line carries a range sooner than it
-is encoded, so only a *sample* is tried there: the first bytes of a range, which then travels plain.
-Above some rate only ranges that have not changed since a base are worth it, so without one nothing
-is tried. It takes some acks until the rate of a fast line is known: while it grows, nothing is
-tried, unless it is lower than the speed of any codec.
+To try a range is to encode it, or the first bytes of it, a *sample*. A fast line carries a range
+sooner than it is encoded, so there a sample is tried, and the range travels plain. Above some rate
+only ranges that have not changed since a base are worth it, so without one nothing is tried. And
+the first acks understate the rate of a fast line: above 50 MB/s, where not every codec keeps up, no
+range is tried until some in a row have found the rate no higher than before.
 
 One try that took long says little: its thread may have been interrupted. If it were believed,
 nothing might be tried again for the rest of the stream. So of the first tries the fastest counts,
@@ -36,15 +36,15 @@ from typing import Protocol
 __all__ = ["Line", "Worth"]
 
 TRY_EVERY = 32
-"""One range of so many is tried though it seems not worth it (count)."""
+"""Where encoding does not pay, one range of so many is tried (count)."""
 STEADY_RANGES = 8
-"""A range is tried after so many during which the rate of a fast line did not grow (count)."""
+"""Ranges in a row that find the rate of a fast line not grown before one is tried (count)."""
 FIRST_TRIES = 3
-"""So many ranges are tried before it is judged whether that pays (count)."""
+"""Ranges that are tried before it is judged whether that pays (count)."""
 SAMPLE_BYTES = 256 * 1024
 """How much of a range is tried on a fast line (bytes); less would measure fixed costs."""
 
-_FAST_BYTES_PER_SECOND = 250e6  # about what codecs encode: a range may cost more than it saves
+_FAST_BYTES_PER_SECOND = 250e6  # about the speed of the codecs; above it a sample is tried
 _FASTEST_BYTES_PER_SECOND = 1e9  # without a base, floats break even at about half of it
 _GROWS = 1.25  # a rate that is this many times the one before
 _SHARE_OF_LITTLE_GAIN = 0.5  # above it a plain range costs little more than an encoded one

@@ -91,7 +91,8 @@ def test_a_codec_sees_which_tensors_a_range_cuts() -> None:
 class FastLine:
     """A line that carries more than the encoder encodes, at a second for each look at the clock."""
 
-    rate, is_in_flight = 5e8, True
+    rate: float = 5e8
+    is_in_flight = True
 
 
 def test_on_a_fast_line_ranges_are_sampled_and_travel_plain() -> None:
@@ -105,6 +106,22 @@ def test_on_a_fast_line_ranges_are_sampled_and_travel_plain() -> None:
     assert next(seconds) == 0
     assert [encoder.encode(0, zeros, ("zstd",)) for _ in range(100)] == [(0, zeros)] * 100
     assert next(seconds) == 1 + 2 * FIRST_TRIES
+
+
+@pytest.mark.parametrize(("has_base", "looks"), [(True, 2 * FIRST_TRIES), (False, 0)])
+def test_on_a_line_faster_than_codecs_only_a_range_with_a_base_is_sampled(
+    has_base: bool, looks: int
+) -> None:
+    seconds = itertools.count()
+    line = FastLine()
+    line.rate = 2e9
+    model = ModelSpec((TensorSpec("x", "U8", (1 << 20,)),))
+    zeros = (memoryview(bytes(1 << 20)),)
+    encoder = Encoder(("zstd",), model, worth=Worth(line, lambda: float(next(seconds))))
+    if has_base:
+        encoder.base = lambda offset, nbytes: (zeros[0][offset : offset + nbytes],)
+    assert [encoder.encode(0, zeros, ("zstd",)) for _ in range(100)] == [(0, zeros)] * 100
+    assert next(seconds) == looks
 
 
 FLOATS = ModelSpec((TensorSpec("x", "F32", (1024,)),))

@@ -91,12 +91,28 @@ def test_a_range_of_a_fast_line_that_is_no_longer_than_a_sample_is_encoded_whole
 
 @pytest.mark.parametrize(("rate", "speed"), [(125.0 * MB, 200.0 * MB), (1200.0 * MB, 3500.0 * MB)])
 def test_of_the_first_tries_the_fastest_counts(rate: float, speed: float) -> None:
-    bench = steady(rate, speed=0.1 * MB, share=0.0)  # its thread did not run
-    for _ in range(FIRST_TRIES - 1):
-        bench.offer()
-    bench.speed = speed
-    bench.offer()
+    for fast in range(FIRST_TRIES):
+        bench = steady(rate, share=0.0)
+        for number in range(FIRST_TRIES):
+            bench.speed = speed if number == fast else 0.1 * MB  # its thread did not run
+            bench.offer()
+        bench.speed = speed
+        assert all(bench.offer() for _ in range(10))
+
+
+def test_tries_that_were_all_interrupted_do_not_end_encoding_on_a_slow_line() -> None:
+    bench = Bench(12.5 * MB, speed=0.1 * MB)
+    assert all(bench.offer() for _ in range(FIRST_TRIES))
+    bench.speed = 200.0 * MB
     assert all(bench.offer() for _ in range(10))
+
+
+def test_a_rate_that_wavers_is_known_all_the_same() -> None:
+    bench = Bench(100.0 * MB)
+    for number in range(STEADY_RANGES):
+        assert not bench.offer()
+        bench.rate = (110.0 if number % 2 else 100.0) * MB
+    assert bench.offer()
 
 
 def test_a_line_whose_rate_still_grows_is_not_tried() -> None:
@@ -107,7 +123,7 @@ def test_a_line_whose_rate_still_grows_is_not_tried() -> None:
     assert bench.encoded_bytes == 0
 
 
-def test_a_line_that_gets_fast_is_sampled_no_more_than_it_pays() -> None:
+def test_a_line_that_becomes_too_fast_is_no_longer_encoded() -> None:
     bench = steady(100.0 * MB, speed=500.0 * MB)
     assert all(bench.offer() for _ in range(10))
     bench.rate, before = 3000.0 * MB, bench.encoded_bytes
