@@ -1,9 +1,9 @@
-"""``auto`` beside plain over loopback, where no encoding is worth its time.
+"""The rate of ``auto`` beside that of plain transfers on loopback, where no encoding pays.
 
-Two processes move the same weights again and again, plain and with ``auto`` in turn. A transfer of
-1 GiB takes 0.3 s, and two in a row differ by up to a half on a virtual machine, so there are many
-pairs. What a process does once (imports, the first use of its memory) is done before the first of
-them. The time is that of the stream, from its opening until the receiver has committed.
+Two processes transfer the same weights many times, plain and with ``auto`` in turn. A transfer of
+1 GiB takes 0.3 s, and on a virtual machine two in a row differ by up to a half, so many pairs are
+needed. One transfer of each is not counted: it has the imports and the first use of the memory.
+The time is that of the stream, from its opening until the receiver has committed.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def where_of(payload: Payload) -> str:
 
 
 def _measure(payload: Payload, pairs: int) -> Facts:
-    """Return the seconds of each transfer, and its bytes on the wire, by way."""
+    """Return the seconds of each transfer and its bytes on the wire, for each of ``WAYS``."""
     model = payload.as_json()
     with (
         Worker("benchmarks.auto:receive", {"payload": model}, name="the receiver") as receiver,
@@ -93,7 +93,7 @@ def _once(receiver: Worker, sender: Worker, way: str) -> Facts:
     try:
         sent = sender.expect("sent")
     except WorkerFailed:
-        receiver.require_running()  # or that is the reason
+        receiver.require_running()  # if it has ended, its last words are the reason
         raise
     receiver.expect("received")
     return sent

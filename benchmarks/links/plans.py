@@ -55,6 +55,7 @@ SIZES = (1, 4, 16, 64, 256, 1024)
 LARGE_SIZES = (1, 4, 16, 64, 128)
 """Of models that are computed (GB), also over loopback."""
 REPEATS = 5
+"""Runs of each repeated case in a turn (count)."""
 
 
 class What(StrEnum):

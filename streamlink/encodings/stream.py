@@ -54,7 +54,7 @@ class Encoder:
         self._packings = frozenset(packings)
         self._worth = worth
         self._spec = spec
-        # Made now, so that no stream waits for the import of a codec's module.
+        # Made before the stream opens: to import a codec's module would stall it later.
         self._codecs = {name: codec_for(name) for name in self.names}
 
     def encode(self, offset: int, payload: Payload, agreed: Sequence[str]) -> tuple[int, Payload]:

@@ -1,4 +1,4 @@
-"""``auto`` beside plain: what is measured, and what of it is judged."""
+"""The program ``auto``: it measures pairs of transfers, and judges their median."""
 
 from __future__ import annotations
 

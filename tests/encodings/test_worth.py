@@ -1,4 +1,4 @@
-"""Which ranges are encoded: those that the line gets to the other end sooner."""
+"""Which ranges are encoded: those that arrive sooner encoded than plain."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_cases_that_are_repeated_are_so_in_each_turn() -> None:
     turn = [RAW, *[OURS] * REPEATS]
     assert left_to_do(plan, [], Here()) == turn * 2
     assert plan.run_count == len(turn * 2)
-    # What was run is missing from the first turn on.
+    # Interrupted in the first turn: its rest comes before the second one.
     known = [run_of(RAW), run_of(OURS), run_of(OURS)]
     assert left_to_do(plan, known, Here()) == [*[OURS] * (REPEATS - 2), *turn]
     assert left_to_do(replace(plan, runs=1), [], Here()) == [RAW, OURS]
