@@ -30,6 +30,7 @@ _ECHOES = 10
 _FIRST_BYTES = 16 << 10
 _ALONE, _SEVERAL = 0.22, 0.14  # shares of all bytes, for each direction; both at once has the rest
 _ENOUGH = 0.6  # of the wanted time
+_MOST_START = 0.4  # of the time of a model whose rate is believed
 _LONG_SECONDS, _LONG_ROUND_TRIPS = 1.0, 16
 _CLEARLY_FASTER = 1.1  # a smaller difference may come from how acks arrive
 _LEAST_GROWTH, _MOST_GROWTH = 1.5, 8.0
@@ -123,13 +124,19 @@ class _Run:
     def alone(self, way: Way) -> Speed:
         """Move ever larger models in one direction, until one takes long enough."""
         left, size, window = int(self._most * _ALONE), _FIRST_BYTES, self._usual_window(way)
+        was_long = False
         while True:
             moved = self._move([(way, size)], {way: window})
             left -= size
             took, speed = moved.flows[0].seconds, _speed(moved, way)
+            is_long = took >= self._seconds * _ENOUGH
+            # Where packets were lost early, much of a long model may be its start, and its rate
+            # that of a moment. One more shows more; there is no time for others.
+            is_enough = was_long or (is_long and speed.start_seconds < took * _MOST_START)
             # A smaller model than the last one would show more of its start.
-            if took >= self._seconds * _ENOUGH or left < size * _LEAST_GROWTH:
+            if is_enough or left < size * _LEAST_GROWTH:
                 return self._with_all_growth(speed, way, window)
+            was_long = is_long
             began_with, window = window, self._grown(speed, moved.flows[0])
             rate, least = speed.rate, size * _LEAST_GROWTH
             if window > self._usual_window(way):  # the window has limited the rate

@@ -11,6 +11,7 @@ __all__ = ["LongLine", "arrivals"]
 
 _SAMPLE_SECONDS = 0.005
 _OWN = 1 << 20
+_LATE_SECONDS, _LATE_SHARE = 3.0, 20
 
 
 class LongLine(ProbeLine):
@@ -24,6 +25,8 @@ class LongLine(ProbeLine):
             is less than 1.
         most_models: that the server moves at the same time (count).
         slowed: a direction in which a model alone has half of its rate.
+        late: a direction in which the first model that takes long has a twentieth of its rate for
+            three seconds, as after losses in slow start.
     """
 
     def __init__(
@@ -34,10 +37,11 @@ class LongLine(ProbeLine):
         share: float = 1.0,
         most_models: int = 32,
         slowed: Way | None = None,
+        late: Way | None = None,
     ) -> None:
         super().__init__("nowhere:1")
         self._rate, self._round_trip, self._share = rate, round_trip, share
-        self._slowed = slowed
+        self._slowed, self._late = slowed, late
         self.server = {MODELS: str(most_models)}
         if longest_window:
             self.server |= {INITIAL_WINDOW: str(_OWN), LONG_INITIAL: str(4 << 20)}
@@ -61,6 +65,8 @@ class LongLine(ProbeLine):
             rate = min(self._rate * self._share, self._rate / sharing)
             rate /= 2 if ways == [self._slowed] else 1
             samples = arrivals(nbytes, rate, self._round_trip, window)
+            if ways == [self._late] and nbytes > 3 * rate * _LATE_SECONDS / _LATE_SHARE:
+                self._late, samples = None, _begun_late(samples, rate)
             took = samples[-1][0] + self._round_trip
             moved.append(Flow(way, nbytes, took, tuple(samples), 0, "tcp"))
         return Moved(tuple(moved), ())
@@ -83,3 +89,10 @@ def arrivals(
         now += max(round_trip, seconds)
         window *= 2
     return found
+
+
+def _begun_late(samples: list[tuple[float, int]], rate: float) -> list[tuple[float, int]]:
+    count = round(_LATE_SECONDS / _SAMPLE_SECONDS)
+    few = rate * _LATE_SECONDS / _LATE_SHARE
+    slow = [(_LATE_SECONDS * n / count, int(few * n / count)) for n in range(1, count + 1)]
+    return slow + [(_LATE_SECONDS + when, done) for when, done in samples if done > few]

@@ -8,6 +8,7 @@ import pytest
 
 from streamlink.config import LinkConfig, StreamConfig
 from streamlink.errors import StreamAborted
+from streamlink.link.probe_line import Way
 from streamlink.link.probe_wire import MAX_PROBE_BYTES
 from streamlink.link.server import Server
 from streamlink.probing import ProbeLine, RoundTrips, Speed, measure
@@ -105,6 +106,16 @@ def test_a_model_alone_that_was_slowed_gets_the_higher_rate_beside_the_other_dir
     measured = measure(LongLine(2.5e6, 0.05, slowed="up"), address="nowhere:1")
     for each in (measured.down, measured.up, measured.up_both):
         assert each.rate == pytest.approx(2.5e6, rel=0.05)
+
+
+@pytest.mark.parametrize("late", ["down", "up"])
+def test_a_model_that_was_mostly_start_is_followed_by_one_more(late: Way) -> None:
+    usual = measure(LongLine(6.25e6, 0.1), address="nowhere:1")
+    measured = measure(LongLine(6.25e6, 0.1, late=late), address="nowhere:1")
+    found, expected = getattr(measured, late), getattr(usual, late)
+    assert found.rate == pytest.approx(6.25e6, rel=0.02)
+    assert found.start_seconds == pytest.approx(expected.start_seconds, rel=0.1)
+    assert found.nbytes > 2 * 6.25e6
 
 
 def test_several_that_carry_no_more_are_not_measured_in_both_directions() -> None:
