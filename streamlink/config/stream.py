@@ -122,13 +122,15 @@ class StreamConfig(Settings):
 
     # A stream may name eight bases (``protocol.limits``), and a server keeps one more than this.
     kept_versions: int = Field(default=1, ge=1, le=7)
-    """How many models are kept there, the newest (count); a server also keeps the one of the round
-    that runs. With clients that are not asked in each round, more are of use."""
+    """How many models a client keeps there, the newest, and a server for each job (count); a server
+    also keeps the one of the round that runs. With clients that are not asked in each round, more
+    are of use."""
 
     kept_bytes: Size = Field(default=256 << 30, ge=0)
-    """Most disk space for the models that are kept there (bytes). Older ones make way for the next,
-    but for the newest; one that does not fit beside that is not kept, and travels whole the next
-    time."""
+    """Most disk space for all models in the directory, of all jobs and clients that share it
+    (bytes). Those of jobs and clients that have ended make way for the next, then older ones of
+    this one, but for the newest; one that does not fit beside that is not kept, and travels whole
+    the next time."""
 
     max_repairs: int = Field(default=3, ge=0, le=100)
     """How often one damaged chunk is requested again before the stream fails (count)."""

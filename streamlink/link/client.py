@@ -27,7 +27,6 @@ from streamlink.link.joining import Patience, is_goodbye, is_lost, join_again, j
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.transfer_facts import OnTransfer
 from streamlink.protocol.frames import NO_ENTRIES, Request
-from streamlink.stores.files import directory_for
 from streamlink.stores.versions import Versions
 from streamlink.transport.connect import Dial, dial
 from streamlink.transport.dialer import Dialer
@@ -122,9 +121,12 @@ class ClientLink(Closing):
             return self
         # Before it connects: what an earlier process has kept is read once, and nobody waits yet.
         if (kept := self._config.stream.kept) is not None and self._versions is None:
-            stream, where = self._config.stream, directory_for(kept, "client", self._name)
             self._versions = Versions(
-                where, most=stream.kept_versions, most_bytes=stream.kept_bytes
+                kept,
+                "client",
+                self._name,
+                most=self._config.stream.kept_versions,
+                most_bytes=self._config.stream.kept_bytes,
             )
         self._dialer = self._dial(
             self._address,

@@ -15,7 +15,6 @@ from streamlink.link.bases import Bases
 from streamlink.model.digest import BLOCK_BYTES, DigestBuilder, HasBlockHashes
 from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore, Progress, watch
 from streamlink.model.spec import ModelSpec
-from streamlink.stores.files import directory_for
 from streamlink.stores.versions import Versions, VersionWriter
 
 __all__ = ["KeptModels"]
@@ -38,7 +37,9 @@ class KeptModels:
         assert config.kept is not None, "ask for it where it is set"
         # One more than a client: of the model that is computed, and of the one that clients have.
         self._versions = Versions(
-            directory_for(config.kept, "server", job),
+            config.kept,
+            "server",
+            job,
             most=config.kept_versions + 1,
             most_bytes=config.kept_bytes,
         )

@@ -66,9 +66,13 @@ def unless_in_use(path: Path) -> Iterator[bool]:
         except BlockingIOError:
             yield False
         else:
-            yield True
+            try:
+                yield True
+            finally:
+                # Closing is not enough where another thread has forked a process meanwhile.
+                fcntl.flock(fd, fcntl.LOCK_UN)
     finally:
-        os.close(fd)  # releases the lock
+        os.close(fd)
 
 
 def is_regular(path: Path) -> bool:

@@ -1,6 +1,7 @@
 """Models that were sent or received before, kept on a disk: what differences are taken from.
 
-A directory belongs to one process at a time. Each version is a file: a head of 4,096 bytes, JSON
+A directory belongs to one process at a time; several of them share a limit
+(``stores.shared_space``). Each version is a file: a head of 4,096 bytes, JSON
 with a checksum, which names the job that the model belongs to, its digests and its place in time;
 then all bytes of the model, end to end. A version is a cache: it is not synced, and whatever is
 wrong with one costs only that its model travels whole once more. So a file that is damaged, cut or
@@ -16,7 +17,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -24,28 +25,33 @@ from typing import Any, Self
 import xxhash
 
 from streamlink.descriptors import patiently
-from streamlink.errors import CorruptStore, SourceChanged, StoreError
+from streamlink.errors import CorruptStore, SourceChanged, StoreError, StoreFull
 from streamlink.model.interfaces import Payload
 from streamlink.stores.checked_json import decode_checked_json, encode_checked_json
 from streamlink.stores.files import (
     FileIdentity,
     Flusher,
+    directory_for,
     disk_errors,
     lock,
     read_bytes,
-    reason,
-    remove,
     require_free,
     write_all,
+)
+from streamlink.stores.shared_space import (
+    HEAD_BYTES,
+    PARTIAL,
+    SUFFIX,
+    KeptFile,
+    SharedSpace,
+    remove_kept,
 )
 
 __all__ = ["KeptVersion", "VersionWriter", "Versions"]
 
 logger = logging.getLogger("streamlink.stores")
 
-_HEAD_BYTES = 4096
 _PIECE_BYTES = 1 << 20
-_SUFFIX, _PARTIAL = ".version", ".partial"
 
 
 class KeptVersion:
@@ -82,7 +88,7 @@ class KeptVersion:
             StoreError: the file cannot be read, or is cut.
         """
         with disk_errors(self.path, "reading a kept version"):
-            data = read_bytes(self._fd, nbytes, _HEAD_BYTES + offset, self.path)
+            data = read_bytes(self._fd, nbytes, HEAD_BYTES + offset, self.path)
         return (memoryview(data),)
 
     def require_unchanged(self) -> None:
@@ -95,35 +101,46 @@ class KeptVersion:
 
 
 class Versions:
-    """The versions that one end keeps; the newest ``most`` of them, within ``most_bytes``.
+    """The versions that one end keeps: the newest ``most`` of them.
 
     Close it, or use it in a ``with`` block. All methods may be called from any thread.
 
     Args:
-        directory: of this end alone; made where it is missing.
-        most: how many are kept (count).
-        most_bytes: all of them together, with one that is being written (bytes).
+        shared: the directory of all ends, in which this one has a folder of its own; both are made
+            where they are missing.
+        kind: with ``name`` what this end is called among them.
+        name: such as that of a job.
+        most: how many this end keeps (count).
+        most_bytes: all versions in ``shared``, with those that are being written (bytes).
 
     Raises:
         StoreError: the directory cannot be used, or another process uses it.
     """
 
-    def __init__(self, directory: Path, *, most: int, most_bytes: int) -> None:
+    def __init__(self, shared: Path, kind: str, name: str, *, most: int, most_bytes: int) -> None:
+        directory = directory_for(shared, kind, name)
         self._directory, self._most, self._most_bytes = directory, most, most_bytes
+        self._space = SharedSpace(directory, most_bytes)
         self._lock = threading.Lock()
         self._kept: list[KeptVersion] = []  # the newest first
-        self._writing: dict[Path, int] = {}
         self._number, self._has_warned = 0, False
         with disk_errors(directory, "keeping versions of models"):
-            directory.mkdir(parents=True, exist_ok=True)
-            fd = patiently(os.open, directory, os.O_RDONLY | os.O_DIRECTORY)
-            self._unlocking = weakref.finalize(self, os.close, fd)
+            shared.mkdir(parents=True, exist_ok=True)
+            with self._space.alone():
+                directory.mkdir(exist_ok=True)
+                fd = patiently(os.open, directory, os.O_RDONLY | os.O_DIRECTORY)
+                self._unlocking = weakref.finalize(self, os.close, fd)
+                try:
+                    lock(fd, directory)
+                except BaseException:
+                    self._unlocking()
+                    raise
             try:
-                lock(fd, directory)
                 self._find()
             except BaseException:
                 self._unlocking()
                 raise
+        self._trim()
 
     def digests(self, owner: str, spec_digest: bytes) -> tuple[str, ...]:
         """Return the digests of the versions of ``owner`` with these tensors, the newest first."""
@@ -152,37 +169,63 @@ class Versions:
         """Begin to write the next version; None: there is no room for it, which is logged."""
         with self._lock:
             self._number += 1
-            path = self._directory / f"{self._number:012d}{_PARTIAL}"
-            room = self._make_room(owner, spec_digest, nbytes)
-            if nbytes > room:
-                self._warn(f"it has {nbytes} bytes, and {max(0, room)} are left of the limit")
-                return None
-            self._writing[path] = nbytes
+            path = self._directory / f"{self._number:012d}{PARTIAL}"
         facts = {"owner": owner, "spec": spec_digest.hex(), "nbytes": nbytes}
+        writer = None
         try:
             with disk_errors(self._directory, "keeping a version of a model"):
-                require_free(self._directory, _HEAD_BYTES + nbytes, 0)
-                return VersionWriter(self, path, facts)
+                if nbytes > self._most_bytes:
+                    raise StoreFull(f"it has {nbytes} bytes, and the limit is {self._most_bytes}")
+                require_free(self._directory, HEAD_BYTES + nbytes, 0)
+                # Its file counts from here on. Two ends that begin at once see each other's:
+                # whoever counts last counts both.
+                writer = VersionWriter(path, facts, self._add)
+                self._make_room(owner, spec_digest, nbytes)
         except StoreError as error:
-            self._ended(path)
+            if writer is not None:
+                writer.discard()
             self._warn(str(error))
             return None
+        return writer
 
-    def _make_room(self, owner: str, spec_digest: bytes, nbytes: int) -> int:
-        """Remove older versions if ``nbytes`` fit without them; return the room left (bytes)."""
-        mine = [e for e in self._kept if e.owner == owner and e.spec_digest == spec_digest]
-        # The newest stays: until the next one is whole, it is what differences are taken from. Of
-        # the others those of other jobs go first, and the oldest of each before the newer ones.
-        others = [each for each in reversed(self._kept) if each not in mine]
-        may_go = [*others, *reversed(mine[1:])]
-        room = self._most_bytes - sum(each.nbytes for each in self._kept)
-        room -= sum(self._writing.values())
-        if room + sum(each.nbytes for each in may_go) < nbytes:
-            return room
-        while room < nbytes:
-            room += may_go[0].nbytes
-            self._forget(may_go.pop(0))
-        return room
+    def _make_room(self, owner: str, spec_digest: bytes, nbytes: int) -> None:
+        """Remove older versions if what has been begun, of ``nbytes``, fits without them.
+
+        Raises:
+            StoreFull: it does not.
+        """
+        if self._space.excess() <= 0:
+            return
+        with self._space.alone(), self._lock:
+            mine = [e for e in self._kept if e.owner == owner and e.spec_digest == spec_digest]
+            # The newest stays: until the next one is whole, it is what differences are taken from.
+            # Of the others those of other jobs go first, and the oldest of each before the newer
+            # ones; before them all, those of ends that do not run.
+            others = [each for each in reversed(self._kept) if each not in mine]
+            may_go = [*self._space.unused(), *map(_as_file, [*others, *reversed(mine[1:])])]
+            missing = self._space.excess() - sum(each.nbytes for each in may_go)
+            if missing <= 0:
+                self._remove(may_go)
+                missing = self._space.excess()  # what could not be removed still counts
+            if missing > 0:
+                left = max(0, nbytes - missing)
+                raise StoreFull(f"it has {nbytes} bytes, and {left} are left of the limit")
+
+    def _trim(self) -> None:
+        """Remove what is above the limit, of ends that do not run and then of this one."""
+        try:
+            with disk_errors(self._directory, "looking for room"):
+                if self._space.excess() > 0:
+                    with self._space.alone(), self._lock:
+                        mine = map(_as_file, reversed(self._kept))
+                        self._remove([*self._space.unused(), *mine])
+        except StoreError as error:
+            logger.warning("stream.kept_bytes may be exceeded: %s", error)
+
+    def _remove(self, files: Sequence[KeptFile]) -> None:
+        gone = self._space.remove(files)
+        # Whoever reads one has it open, so its bytes stay until then.
+        self._kept = [each for each in self._kept if each.path not in gone]
 
     def drop(self, version: KeptVersion, why: str) -> None:
         """Keep ``version`` no longer: something is wrong with it."""
@@ -225,20 +268,15 @@ class Versions:
     # --- for the writer -----------------------------------------------------------------------
 
     def _add(self, partial: Path, fd: int, facts: dict[str, Any]) -> None:
-        path = partial.with_suffix(_SUFFIX)
+        path = partial.with_suffix(SUFFIX)
         os.replace(partial, path)
         version = KeptVersion(path, fd, facts)
         with self._lock:
-            self._writing.pop(partial, None)
             # The same once more, as in a second attempt, must not push out another one.
             same = [each for each in self._kept if each.key == version.key]
             self._kept.insert(0, version)
             for each in same + self._kept[self._most + len(same) :]:
                 self._forget(each)
-
-    def _ended(self, partial: Path) -> None:
-        with self._lock:
-            self._writing.pop(partial, None)
 
     def _warn(self, why: str) -> None:
         # Once: the next round has the same size and the same disk.
@@ -251,24 +289,21 @@ class Versions:
 
     def _find(self) -> None:
         """Prove what an earlier process has left; remove what is no whole version."""
-        for path in self._directory.glob(f"*{_PARTIAL}"):
-            _remove(path)
-        for path in sorted(self._directory.glob(f"*{_SUFFIX}"), reverse=True):
+        for path in self._directory.glob(f"*{PARTIAL}"):
+            remove_kept(path)
+        for path in sorted(self._directory.glob(f"*{SUFFIX}"), reverse=True):
             self._number = max(self._number, int(path.stem) if path.stem.isdecimal() else 0)
             if (version := self._proven(path)) is not None:
                 self._kept.append(version)
-        nbytes = 0
-        for place, each in enumerate(list(self._kept)):
-            nbytes += each.nbytes
-            if place >= self._most or nbytes > self._most_bytes:
-                self._forget(each)
+        for each in self._kept[self._most :]:
+            self._forget(each)
 
     def _proven(self, path: Path) -> KeptVersion | None:
         fd = -1
         try:
             # Without waiting: a pipe of that name would have nobody who writes to it.
             fd = patiently(os.open, path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            facts = decode_checked_json(read_bytes(fd, _HEAD_BYTES, 0, path), path)
+            facts = decode_checked_json(read_bytes(fd, HEAD_BYTES, 0, path), path)
             version = KeptVersion(path, fd, facts)
             fd = -1  # its own now
             if _hash_of(version) != version.hash:
@@ -276,7 +311,7 @@ class Versions:
             version.require_unchanged()
         except (OSError, KeyError, ValueError) as error:
             logger.warning("%s: this version of a model is dropped: %s", path, error)
-            _remove(path)
+            remove_kept(path)
             return None
         finally:
             if fd >= 0:
@@ -287,7 +322,7 @@ class Versions:
         if version in self._kept:
             self._kept.remove(version)
             # Whoever reads it has it open, so its bytes stay until then.
-            _remove(version.path)
+            remove_kept(version.path)
 
 
 class VersionWriter:
@@ -297,10 +332,18 @@ class VersionWriter:
     version is given up. One that is neither committed nor discarded is removed with this object.
     """
 
-    def __init__(self, versions: Versions, path: Path, facts: dict[str, Any]) -> None:
-        self._versions, self._path, self._facts = versions, path, facts
+    def __init__(
+        self, path: Path, facts: dict[str, Any], add: Callable[[Path, int, dict[str, Any]], None]
+    ) -> None:
+        self._path, self._facts, self._add = path, facts, add
         self._fd = patiently(os.open, path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        self._ending = weakref.finalize(self, _give_up, versions, path, self._fd)
+        self._ending = weakref.finalize(self, _give_up, path, self._fd)
+        try:
+            # Its whole length, without blocks of the disk yet: that is how others count it.
+            os.ftruncate(self._fd, HEAD_BYTES + facts["nbytes"])
+        except BaseException:
+            self._ending()
+            raise
         self._flusher = Flusher(self._fd, path.parent, 0)
         self._hash = xxhash.xxh3_128()
         self.offset = 0
@@ -316,8 +359,8 @@ class VersionWriter:
         if not self.is_open:
             return
         try:
-            write_all(self._fd, view, _HEAD_BYTES + self.offset)
-            self._flusher.wrote(_HEAD_BYTES + self.offset, view.nbytes)
+            write_all(self._fd, view, HEAD_BYTES + self.offset)
+            self._flusher.wrote(HEAD_BYTES + self.offset, view.nbytes)
         except OSError as error:
             self.discard(f"it cannot be written: {error}")
             return
@@ -333,8 +376,8 @@ class VersionWriter:
             return
         facts = {**self._facts, "digest": digest, "hash": self._hash.hexdigest()}
         try:
-            write_all(self._fd, encode_checked_json(facts).ljust(_HEAD_BYTES), 0)
-            self._versions._add(self._path, self._fd, facts)
+            write_all(self._fd, encode_checked_json(facts).ljust(HEAD_BYTES), 0)
+            self._add(self._path, self._fd, facts)
             self._ending.detach()
         except OSError as error:
             self.discard(f"it cannot be written: {error}")
@@ -346,18 +389,13 @@ class VersionWriter:
         self._ending()
 
 
-def _give_up(versions: Versions, path: Path, fd: int) -> None:
+def _give_up(path: Path, fd: int) -> None:
     os.close(fd)
-    _remove(path)
-    versions._ended(path)
+    remove_kept(path)
 
 
-def _remove(path: Path) -> None:
-    """Remove a file; one that stays costs disk space, and never the model or the start."""
-    try:
-        remove(path)
-    except OSError as error:
-        logger.warning("%s cannot be removed: %s; remove it yourself", path, reason(error, path))
+def _as_file(version: KeptVersion) -> KeptFile:
+    return KeptFile(version.path, version.nbytes)
 
 
 def _hash_of(version: KeptVersion) -> str:

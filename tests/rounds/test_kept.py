@@ -20,7 +20,9 @@ from streamlink.executors.whole import WholeExecutor
 from streamlink.link.transfer_facts import TransferFacts
 from streamlink.model.spec import TensorSpec
 from streamlink.rounds.controller import ScatterAndGather
+from streamlink.rounds.kept import KeptModels
 from streamlink.rounds.report import RoundReport
+from streamlink.stores.memory import MemoryStore, spec_of
 from tests.support.disk import flip_unnoticed
 from tests.support.jobs import Job
 from tests.support.peers import Array, Federation, Site, config
@@ -29,7 +31,8 @@ SIZE = 20_000
 FACTOR = np.float32(1.0001)
 Seen = list[TransferFacts]
 SMALL_SHARE, WHOLE_SHARE = 0.4, 0.99
-INSIDE = 4096 + 64
+HEAD = 4096
+INSIDE = HEAD + 64
 """A byte of a kept file that is of its tensors."""
 
 
@@ -324,3 +327,36 @@ def test_a_model_that_each_client_gets_differently_is_not_kept(tmp_path: Path) -
         ScatterAndGather(
             federation.server, tmp_path, job="test", filters_down=[lambda *given: given[-1]]
         )
+
+
+def test_the_models_of_a_job_that_has_ended_make_way_for_those_of_the_next(tmp_path: Path) -> None:
+    """``kept_bytes`` is for the whole directory, however many jobs have used it."""
+    spec = spec_of(initial())
+    settings = StreamConfig(kept=tmp_path, kept_bytes=2 * spec.nbytes + spec.nbytes // 2)
+    folders = []
+    for number, job in enumerate(("first", "second", "third")):
+        kept = KeptModels(settings, job)
+        model = {"w": after(number), "frozen": initial()["frozen"]}
+        kept.require_current(MemoryStore(model), lambda: None)
+        own = kept.bases.digests(spec.digest)
+        sink = kept.keeping(MemoryStore().begin(spec))
+        sink.write(0, memoryview(bytes(spec.nbytes)))
+        sink.commit()
+        assert len(own) == 1
+        assert kept.bases.digests(spec.digest)[1:] == own, "what its clients have stays"
+        kept.close()
+        found = list(tmp_path.glob("*/*"))
+        assert sum(path.stat().st_size - HEAD for path in found) <= settings.kept_bytes
+        folders.append({path.parent.name for path in found})
+    assert folders == [{"server-first"}, {"server-second"}, {"server-third"}]
+
+
+def test_clients_beside_each_other_share_one_limit(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = Kept(tmp_path)
+    kept.clients = {"kept_bytes": spec_of(initial()).nbytes * 3 // 2}
+    np.testing.assert_array_equal(kept.run()["w"], after(3))
+    (only,) = kept.versions("clients")
+    assert max(kept.shares(1, "received", only.parent.name.split("-", 1)[1])) < SMALL_SHARE
+    assert "are left of the limit" in caplog.text

@@ -31,12 +31,14 @@ def keep(versions: Versions, number: int, *, owner: str = "job", size: int = SIZ
     writer.commit(f"digest {number}")
 
 
-def opened(folder: Path, most: int = 2, most_bytes: int = 1 << 30) -> Versions:
-    return Versions(folder, most=most, most_bytes=most_bytes)
+def opened(
+    shared: Path, most: int = 2, most_bytes: int = 1 << 30, *, name: str = "site-1"
+) -> Versions:
+    return Versions(shared, "client", name, most=most, most_bytes=most_bytes)
 
 
-def files(folder: Path) -> list[str]:
-    return sorted(each.name for each in folder.iterdir())
+def files(shared: Path, name: str = "site-1") -> list[str]:
+    return sorted(each.name for each in shared.glob(f"client-{name}/*"))
 
 
 def test_the_newest_are_kept_and_can_be_read_anywhere(tmp_path: Path) -> None:
@@ -91,7 +93,7 @@ def test_a_flipped_byte_is_found_by_the_next_process(
     with opened(tmp_path) as versions:
         keep(versions, 1)
         keep(versions, 2)
-    path = sorted(tmp_path.iterdir())[1]
+    path = sorted(tmp_path.glob("*/*"))[1]
     data = bytearray(path.read_bytes())
     data[at] ^= 1
     path.write_bytes(data)
@@ -104,7 +106,7 @@ def test_a_flipped_byte_is_found_by_the_next_process(
 def test_a_file_that_was_cut_is_dropped(tmp_path: Path, size: int) -> None:
     with opened(tmp_path) as versions:
         keep(versions, 1)
-    (path,) = tmp_path.iterdir()
+    (path,) = tmp_path.glob("*/*")
     os.truncate(path, size)
     with opened(tmp_path) as versions:
         assert versions.digests("job", SPEC) == ()
@@ -118,9 +120,9 @@ def test_what_is_no_file_costs_itself_alone(
 ) -> None:
     with opened(tmp_path) as versions:
         keep(versions, 1)
-    path = (tmp_path / "000000000007").with_suffix(suffix)
+    path = (tmp_path / "client-site-1" / "000000000007").with_suffix(suffix)
     make: dict[str, Callable[[], None]] = {
-        "symlink": lambda: path.symlink_to(tmp_path / "000000000001.version"),
+        "symlink": lambda: path.symlink_to(tmp_path / "client-site-1" / "000000000001.version"),
         "directory": path.mkdir,
         "pipe": lambda: os.mkfifo(path),
     }
@@ -140,7 +142,7 @@ def test_a_file_that_cannot_be_read_costs_itself_alone(
     with opened(tmp_path) as versions:
         keep(versions, 1)
         keep(versions, 2)
-    bad = sorted(tmp_path.iterdir())[1]
+    bad = sorted(tmp_path.glob("*/*"))[1]
     inode, real = bad.stat().st_ino, getattr(os, call)
 
     def failing(what: Any, *rest: Any) -> Any:
@@ -177,7 +179,7 @@ def test_one_that_cannot_be_removed_is_dropped_all_the_same(
 def test_what_an_interrupted_process_has_begun_is_removed(tmp_path: Path) -> None:
     with opened(tmp_path) as versions:
         keep(versions, 1)
-    (tmp_path / "000000000009.partial").write_bytes(b"begun")
+    (tmp_path / "client-site-1" / "000000000009.partial").write_bytes(b"begun")
     with opened(tmp_path):
         assert len(files(tmp_path)) == 1
 
@@ -185,7 +187,7 @@ def test_what_an_interrupted_process_has_begun_is_removed(tmp_path: Path) -> Non
 def test_one_that_somebody_has_written_to_since_is_not_used(tmp_path: Path) -> None:
     with opened(tmp_path) as versions:
         keep(versions, 1)
-        (path,) = tmp_path.iterdir()
+        (path,) = tmp_path.glob("*/*")
         os.utime(path, ns=(0, 0))  # as a write would, whatever the clock's ticks
         assert versions.get("job", "digest 1", SPEC) is None
         assert versions.digests("job", SPEC) == ()
