@@ -300,6 +300,17 @@ def test_a_version_that_cannot_be_read_any_more_costs_one_transfer_and_no_update
     assert max(kept.shares(3, "sent") + kept.shares(3, "received")) < SMALL_SHARE
 
 
+def test_what_rounding_loses_may_be_kept_in_the_same_directory(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, num_rounds=2)
+    kept.clients = {"lossy_up": "w=bf16", "error_feedback": tmp_path / "clients"}
+    kept.run()
+    assert [len(report.weights) for report in kept.reports] == [2, 2]
+    assert max(kept.shares(1, "sent")) < SMALL_SHARE
+    names = {path.name for path in kept.versions("clients")}
+    assert "remainder" in names
+    assert any(name.endswith(".version") for name in names)
+
+
 @pytest.mark.slow
 def test_where_one_end_keeps_nothing_models_travel_whole(tmp_path: Path) -> None:
     for end in ("server", "clients"):
@@ -358,5 +369,7 @@ def test_clients_beside_each_other_share_one_limit(
     kept.clients = {"kept_bytes": spec_of(initial()).nbytes * 3 // 2}
     np.testing.assert_array_equal(kept.run()["w"], after(3))
     (only,) = kept.versions("clients")
-    assert max(kept.shares(1, "received", only.parent.name.split("-", 1)[1])) < SMALL_SHARE
+    assert (
+        max(kept.shares(1, "received", only.parent.name.removeprefix("kept-client-"))) < SMALL_SHARE
+    )
     assert "are left of the limit" in caplog.text
