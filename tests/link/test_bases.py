@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -13,7 +13,7 @@ import pytest
 
 from streamlink.clock import running_time
 from streamlink.errors import AbortCode, ChecksumError, StreamAborted
-from streamlink.link.bases import Bases
+from streamlink.link.bases import Base, Bases
 from streamlink.link.receive_model import receive_model
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_model import send_model
@@ -29,7 +29,7 @@ from streamlink.transport.session import Session
 from tests.support.disk import flip_unnoticed
 from tests.support.joined_pumps import Transfer, failure
 from tests.support.models import content, float_spec, pattern_model
-from tests.support.peers import WAIT, config, exchange_models, until
+from tests.support.peers import WAIT, Federation, config, exchange_models, until
 
 SPEC = float_spec(15_000, 10)
 MODEL = pattern_model(SPEC)
@@ -120,6 +120,53 @@ def test_a_server_keeps_no_update_whatever_its_client_says(ends: tuple[Bases, Ba
         assert sent.digest == digest_of(other)
         assert received.digest == digest_of(pattern_model(SPEC, seed=2))
     assert ends[0].digests(SPEC.digest) == (DIGEST,)
+
+
+def test_a_client_names_and_accepts_what_it_has_from_this_server_and_of_this_job_alone(
+    tmp_path: Path,
+) -> None:
+    """It has one directory for all of them; a server is told from others by its address."""
+    kept = {"encodings": ("delta",), "kept": tmp_path, "kept_versions": 7}
+    with (
+        Versions(tmp_path, "server", "all", most=7, most_bytes=1 << 24) as versions,
+        Federation(DELTA) as one,
+        Federation(DELTA) as another,
+    ):
+        heard: list[set[str]] = []
+        bases = _recording(heard)(versions, "job")
+        models = [pattern_model(SPEC, seed=seed) for seed in range(5)]
+        told = [digest_of(model) for model in models]
+        for model, server, job in zip(
+            models,
+            (one, another, one, one, another),
+            ("job", "job", "other", "job", "other"),
+            strict=True,
+        ):
+            heard.append(set())
+            client = server.link("site-1", config=config(stream=kept))
+            exchange = server.peer("site-1").request(
+                "train", SPEC, attempt=Attempt(job, 1, 1), bases=bases
+            )
+            exchange_models(exchange, model, MemoryStore())
+            client.close()
+            server.wait_left("site-1")
+            keep(bases, model, digest=digest_of(model))  # so the next one is offered all of them
+    assert heard == [{told[0]}, {told[1]}, {told[2]}, {told[0], told[3]}, {told[4]}]
+
+
+def _recording(heard: list[set[str]]) -> type[Bases]:
+    """Return the kept versions of a server that writes down which digests a client says."""
+
+    class Recording(Bases):
+        def first_of(self, digests: Sequence[str], spec_digest: bytes) -> Base | None:
+            heard[-1].update(digests)
+            return super().first_of(digests, spec_digest)
+
+        def get(self, digest: str, spec_digest: bytes) -> Base | None:
+            heard[-1].add(digest)
+            return super().get(digest, spec_digest)
+
+    return Recording
 
 
 class _Liar:
