@@ -35,8 +35,8 @@ DEBT_SECONDS = 2.0
 the timeouts of a peer must not expire for it."""
 
 AHEAD_SECONDS = 0.5
-"""What receivers of one process have promised and is not here is at most so much time's; beyond
-the round trip of nearly every line."""
+"""What receivers of one process have promised and is not here is at most so much time's, as it is
+expected to travel (``credit_cost``); beyond the round trip of nearly every line."""
 
 HEADER_BYTES = 96
 """What a chunk costs beside its payload: its header, and what the carrier puts around it."""

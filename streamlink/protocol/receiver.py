@@ -110,6 +110,7 @@ class ReceiveStream(ChunkReceiver):
             self._reassembly.received = self.durable = start
             self._credit.release(start)
             self._credit.allowed = max(self._credit.allowed, start)
+            self._cost.begin(start, saved=0)
         self._require(not base or base in self.opened.bases, f"accept with the base {base!r}")
         self._travels = Extent(start, extent.stop)
         self._is_accepted, self._base = True, base

@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from streamlink.config import LinkConfig
 from streamlink.errors import ChecksumError, ProtocolError
+from streamlink.protocol.credit_cost import CreditCost
 from streamlink.protocol.events import Delivered
 from streamlink.protocol.flow_control import Credit, DelayedAck, credit_for, whole_chunks
 from streamlink.protocol.frames import Chunk, ChunkHeader, Finish, Open, Repair
@@ -66,8 +67,8 @@ class ChunkReceiver(StreamMachine):
         self._meter = ReceiveMeter()
         self._saved_bytes = 0  # on the wire, by encodings
         self._part = 0  # what a bandwidth limit permits at a time; 0: there is none
-        self._ahead = 0  # how much of that may be on its way
-        self._was_charged = 0  # saved bytes that the limit knows of
+        self._ahead = 0  # how much may be on its way where nothing shrinks
+        self._cost = CreditCost()
         self._acks = DelayedAck(
             stream.window_bytes,
             report_seconds=config.timeouts.held_interval,
@@ -149,7 +150,7 @@ class ChunkReceiver(StreamMachine):
 
         Args:
             part_bytes: what it asks for at a time.
-            ahead_bytes: how much it may have granted beyond what is here.
+            ahead_bytes: how much it may have granted beyond what is here, as it will travel.
         """
         was_paced, self._part, self._ahead = bool(self._part), part_bytes, ahead_bytes
         credit = self._credit
@@ -160,29 +161,35 @@ class ChunkReceiver(StreamMachine):
             self._credit = self._new_credit()
         elif not was_paced:
             credit.allowed = credit.limit  # what is promised stays promised
+            self._cost.begin(credit.limit, saved=self._saved_bytes)
 
     def allow(self, nbytes: int) -> None:
-        """Permit to grant ``nbytes`` more."""
-        self._credit.allowed += nbytes
+        """Permit to grant what is expected to travel as ``nbytes`` more."""
+        self._credit.allowed += self._cost.pay(nbytes)
         # A sender that has used up its credit waits for this, and nothing else wakes it.
         self._acks.is_due = True
 
     @property
     def wanted_bytes(self) -> int:
-        """How many bytes it wants to be permitted now; 0: enough are on their way."""
+        """How many bytes on the line it wants to be permitted now; 0: enough are on their way."""
         if not self._part or self.opened is None or not self._is_accepted or self._is_whole:
             return 0
-        credit, stop = self._credit, self.opened.brings.stop
+        credit, stop, ratio = self._credit, self.opened.brings.stop, self._cost.ratio
         room = min(credit.window_end, stop) - credit.allowed
         # In a window that is smaller than two parts, half of it: else none would ever fit.
-        wanted = min(self._part, stop - credit.allowed, max(1, credit.window_bytes // 2))
-        is_enough = credit.allowed - self._reassembly.received >= self._ahead
-        return 0 if is_enough or room < wanted else wanted
+        part = min(int(self._part * ratio), max(1, credit.window_bytes // 2))
+        wanted = min(part, stop - credit.allowed)
+        is_enough = credit.allowed - self._reassembly.received >= self._ahead * ratio
+        return 0 if is_enough or room < wanted else self._cost.of(wanted)
 
     def take_uncharged(self) -> int:
-        """Return less what encodings saved since it was asked (bytes, not positive)."""
-        uncharged, self._was_charged = self._was_charged - self._saved_bytes, self._saved_bytes
-        return uncharged
+        """Return what travelled beyond what was permitted since it was asked; negative: less."""
+        return self._cost.settle(
+            self._reassembly.received,
+            saved=self._saved_bytes,
+            allowed=self._credit.allowed,
+            ahead=self._ahead,
+        )
 
     # --- before a payload is read ----------------------------------------------------
 

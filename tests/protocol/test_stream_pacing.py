@@ -44,11 +44,14 @@ schedules = st.builds(
 class PacedLink:
     """A virtual link, one or both of whose ends keep to a limit; time passes in small steps."""
 
-    def __init__(self, link: VirtualLink, limited: tuple[str, ...], rate: float = RATE) -> None:
+    def __init__(
+        self, link: VirtualLink, limited: tuple[str, ...] = ("receiver",), rate: float = RATE
+    ) -> None:
         self.link = link
         self.machines = {name: getattr(link, name) for name in limited}
         self.pacers = {name: Pacer[str]() for name in limited}
         self.arrived: list[tuple[float, int]] = []
+        """When, and how many bytes on the line."""
         for name, pacer in self.pacers.items():
             pacer.limit(rate, now=0.0)
             self.machines[name].pace(pacer.part_bytes, pacer.ahead_bytes(1))
@@ -56,11 +59,15 @@ class PacedLink:
     def run(self, seconds: float = 1e3) -> None:
         until = self.link.now + seconds
         while not self.link.is_over and self.link.now < until:
-            before = len(self.link.got)
+            before = self._travelled
             self.link.run(until=self.link.now + STEP)
-            self.arrived.append((self.link.now, len(self.link.got) - before))
+            self.arrived.append((self.link.now, self._travelled - before))
             for name, pacer in self.pacers.items():
                 self._deal(name, pacer)
+
+    @property
+    def _travelled(self) -> int:
+        return len(self.link.got) - self.link.receiver.stats.saved_bytes
 
     def lift(self) -> None:
         for name, machine in self.machines.items():
@@ -162,6 +169,38 @@ def test_what_an_encoding_saves_is_not_counted() -> None:
         paced.run()
         assert bytes(paced.link.got) == content
         assert paced.link.now <= 0.5 * len(content) / RATE
+
+
+@pytest.mark.parametrize("latency", [0.01, 0.1])
+@pytest.mark.parametrize("shrinks", [2, 4, 8])
+def test_a_limited_receiver_uses_the_limit_whatever_encodings_save(
+    shrinks: int, latency: float
+) -> None:
+    content = content_of(400_000 * shrinks)
+    paced = PacedLink(VirtualLink(content, HASTY, Schedule(latency=latency), shrinks=shrinks))
+    paced.run()
+    assert bytes(paced.link.got) == content
+    # The first round trips are those of a receiver that does not know yet what is saved.
+    assert 0.85 * RATE <= 400_000 / (paced.link.now - 4 * latency) <= RATE
+
+
+@pytest.mark.parametrize("shrinks", [4, 16])
+def test_where_nothing_shrinks_any_more_the_limit_is_exceeded_by_a_fifth_at_most_and_made_up_for(
+    shrinks: int,
+) -> None:
+    shrunk, plain = 1_000_000 * shrinks, 1_200_000
+    link = VirtualLink(
+        content_of(shrunk + plain),
+        LinkConfig(),  # a debt may take longer than the timeouts of the other tests
+        Schedule(latency=0.1),
+        shrinks=shrinks,
+        plain_from=shrunk,
+    )
+    paced = PacedLink(link)
+    paced.run()
+    assert bytes(link.got) == link.content
+    assert paced.most_in(10.0) <= 1.2 * 10 * RATE
+    assert paced.most_in(15.0) <= 15 * RATE
 
 
 def test_an_extent_and_a_receiver_that_has_some_bytes_already_are_limited_too() -> None:

@@ -80,6 +80,7 @@ class VirtualLink:
         extent: Extent | None = None,
         resumed_at: int | None = None,
         shrinks: int = 1,
+        plain_from: float = NEVER,
         base_lost_at: int | None = None,
     ) -> None:
         self.content = content
@@ -89,6 +90,7 @@ class VirtualLink:
         """The receiver has the bytes of the extent below from before."""
         self.config = config
         self._shrinks = shrinks  # chunks travel as this part of their bytes, in an encoding
+        self._plain_from = plain_from  # but for those from this offset on
         self._base = "" if base_lost_at is None else "base"
         self._base_lost_at = base_lost_at  # chunks from there on cannot be decoded; None: all can
         names = ("shrunk",) if shrinks > 1 else ()
@@ -230,7 +232,7 @@ class VirtualLink:
         start = sender.position
         payload = memoryview(self.content)[start : start + room]
         # Whatever is encoded needs the base, where there was one.
-        is_encoded = bool(self.sender.base) or not self._base
+        is_encoded = (bool(self.sender.base) or not self._base) and start < self._plain_from
         travels = self._shrunk(payload) if is_encoded else payload
         encoding = 1 if travels.nbytes < room else 0
         now = self._time("sender")
