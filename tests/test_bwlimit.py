@@ -8,8 +8,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from streamlink.config import LinkConfig
+from streamlink.config import LinkConfig, StreamConfig
 from streamlink.config.bandwidth import (
     NO_LIMIT,
     BandwidthLimit,
@@ -68,23 +69,41 @@ def test_no_limit_is_written_as_off_or_left_out(text: str) -> None:
     [
         *("10", "10Mb", "10Mbps", "fast", "-1M", "0M", "1M:", ":1M", "10M,5M"),
         *("24:00,1M", "08:60,1M", "8,1M", "08:00 1M", "08:00,", "Foo-08:00,1M", "08:00,1M off"),
-        *("08:00,1M 08:00,2M", "Mon-08:00,1M 08:00,2M", "08:00,1M,2M"),
+        *("08:00,1M 08:00,2M", "Mon-08:00,1M Monday-08:00,2M", "08:00,1M,2M"),
+        *("10 Mbit", "10 M:5 M", "10M 5M", "1M: 2M", "08:00, 1M"),
     ],
 )
 def test_a_bad_limit_is_refused_with_its_value_and_an_example(text: str) -> None:
-    with pytest.raises(ValueError, match=r"write|such as") as refused:
+    with pytest.raises(ValueError, match=r"write (it as 10M|off)") as refused:
         parse_bwlimit(text)
-    assert any(word in str(refused.value) for word in [*text.split(), text.rpartition(",")[2]])
+    assert any(repr(each) in str(refused.value) for each in (text, *text.split()))
+
+
+@pytest.mark.parametrize("text", ["10 Mbit", "10 M:5 M"])
+def test_a_space_before_the_unit_is_named_as_what_is_wrong(text: str) -> None:
+    with pytest.raises(ValueError, match=rf"'10' in '{text}' .*a limit has no space in it"):
+        parse_bwlimit(text)
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+@pytest.mark.parametrize("form", ["{}T", "1M:{}T", "0.{}M", "{}", "08:00,{}T", "{}:00,1M", "{} T"])
+def test_a_number_without_end_is_refused_with_a_part_of_it(form: str, digits: int) -> None:
+    with pytest.raises(ValueError, match=r"99\.\.\.") as refused:
+        parse_bwlimit(form.format("9" * digits))
+    assert "write it as 10M" in str(refused.value)
+    assert len(str(refused.value)) < 500
+    with pytest.raises(ValidationError, match="write it as 10M"):
+        StreamConfig(bwlimit=form.format("9" * digits))
+
+
+def test_the_largest_number_that_may_be_written_is_a_rate() -> None:
+    assert at("9" * 15 + "T", MONDAY).up == float((10**15 - 1) * 2**40)
 
 
 @given(slots, minutes)
 def test_the_latest_slot_holds_and_that_of_last_week_before_the_first(
     chosen: dict[tuple[str | None, int, int], str], minute: int
 ) -> None:
-    # Without days and with days the same minute may be named twice, which is refused.
-    chosen = {
-        key: text for key, text in chosen.items() if (None, *key[1:]) not in chosen or not key[0]
-    }
     text = " ".join(
         f"{day + '-' if day else ''}{hour:02}:{of_hour:02},{limit}"
         for (day, hour, of_hour), limit in chosen.items()
@@ -92,7 +111,8 @@ def test_the_latest_slot_holds_and_that_of_last_week_before_the_first(
     table = parse_bwlimit(text)
 
     def begins(when: datetime) -> str | None:
-        for (day, hour, of_hour), limit in chosen.items():
+        # Those with a weekday first: they take the place of daily ones.
+        for (day, hour, of_hour), limit in sorted(chosen.items(), key=lambda slot: not slot[0][0]):
             is_day = day is None or when.strftime("%a").lower() == day.lower()[:3]
             if is_day and (when.hour, when.minute) == (hour, of_hour):
                 return limit
@@ -102,6 +122,15 @@ def test_the_latest_slot_holds_and_that_of_last_week_before_the_first(
     back = (when - timedelta(minutes=ago) for ago in range(7 * 24 * 60))
     limit = next(found for each in back if (found := begins(each)))
     assert table.at(when) == at(limit, when)
+
+
+def test_working_hours_leave_out_the_weekend() -> None:
+    text = "07:00,5Mbit:40Mbit 19:00,off Sat-07:00,off Sun-07:00,off"
+    for swapped in (text, " ".join(reversed(text.split()))):
+        at_noon = [at(swapped, MONDAY + timedelta(days=day, hours=12)) for day in range(7)]
+        assert at_noon == [BandwidthLimit(625e3, 5e6)] * 5 + [NO_LIMIT] * 2
+        at_night = [at(swapped, MONDAY + timedelta(days=day, hours=3)) for day in range(7)]
+        assert at_night == [NO_LIMIT] * 7
 
 
 def berlin(utc: datetime) -> BandwidthLimit:

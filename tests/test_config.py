@@ -56,6 +56,15 @@ def test_what_is_no_size_is_refused_with_the_forms_that_are(text: str) -> None:
         parse_size(text)
 
 
+@pytest.mark.parametrize("form", ["{}", "{}GB", "0.{}GB", "1{}.5"])
+def test_a_number_without_end_is_no_size_and_shown_in_part(form: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"^'[0-9.]+\.\.\.[0-9.GB]+' is not a size.*2GB"
+    ) as refused:
+        parse_size(form.format("9" * 5000))
+    assert len(str(refused.value)) < 200
+
+
 def test_a_truth_value_is_no_size() -> None:
     with pytest.raises(ValueError, match="is not a size"):
         parse_size(True)

@@ -228,7 +228,8 @@ def _named(name: str, value: str) -> tuple[str, Any] | None:
 
 
 def _quantity(text: str, units: dict[str, float]) -> float | None:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)", text)
+    # Without a bound of the digits a float of them may be infinite.
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*([A-Za-z]+)", text)
     if match is None or match[2].lower() not in units:
         return None
     return float(match[1]) * units[match[2].lower()]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
@@ -20,6 +19,7 @@ __all__ = [
     "Timetable",
     "least_rate",
     "parse_bwlimit",
+    "shown",
 ]
 
 LEAST_CHUNK_BYTES = 1024
@@ -28,7 +28,9 @@ LEAST_CHUNK_BYTES = 1024
 _CHUNKS_IN_TIMEOUT = 8
 
 _EXAMPLE = 'write it as 10M, 10Mbit, 10M:5M (up:down), off, or "Mon-08:00,512K 19:00,off"'
+_NO_SPACES = "a limit has no space in it, and one of several begins with a time"
 _OFF = "off"
+_SHOWN = 60  # of a wrong value, in an error (characters)
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MINUTES = 24 * 60
 
@@ -83,6 +85,8 @@ class Timetable:
 def parse_bwlimit(text: str) -> Timetable:
     """Return the timetable that ``text`` describes; empty or ``off``: never a limit.
 
+    A slot of one weekday takes the place of a daily one that begins at the same minute.
+
     Raises:
         ValueError: it is none; names the part that is wrong, and shows the accepted forms.
     """
@@ -92,14 +96,21 @@ def parse_bwlimit(text: str) -> Timetable:
     if len(words) == 1 and "," not in words[0]:
         limit = _limit(words[0])
         return Timetable() if limit == NO_LIMIT else Timetable(((0, limit),))
-    slots: dict[int, BandwidthLimit] = {}
+    daily: dict[int, BandwidthLimit] = {}
+    weekly: dict[int, BandwidthLimit] = {}
     for word in words:
-        limit = _limit(word.partition(",")[2])
-        for minute in _minutes(word):
+        when, comma, which = word.partition(",")
+        if not comma:
+            where = f"{shown(word)} in {shown(text)}"
+            raise ValueError(f"{where} is no time and limit: {_NO_SPACES}; {_EXAMPLE}")
+        day, minutes = _minutes(when, word)
+        limit = _limit(which, word)
+        slots = weekly if day else daily
+        for minute in minutes:
             if minute in slots:
-                raise ValueError(f"{word!r} begins when another one begins; {_EXAMPLE}")
+                raise ValueError(f"{shown(word)} begins when another one begins; {_EXAMPLE}")
             slots[minute] = limit
-    return Timetable(tuple(sorted(slots.items(), key=lambda slot: slot[0])))
+    return Timetable(tuple(sorted((daily | weekly).items(), key=lambda slot: slot[0])))
 
 
 def least_rate(timeout: float) -> float:
@@ -107,36 +118,50 @@ def least_rate(timeout: float) -> float:
     return _CHUNKS_IN_TIMEOUT * LEAST_CHUNK_BYTES / timeout
 
 
-def _minutes(word: str) -> Iterator[int]:
-    """Yield the minutes of the week at which a slot such as ``Mon-08:00,10M`` begins."""
-    when = word.partition(",")[0]
+def shown(text: str) -> str:
+    """Return a value that was refused, in quotes and no longer than an error has room for."""
+    return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 20]}...{text[-17:]}")
+
+
+def _minutes(when: str, word: str) -> tuple[str, list[int]]:
+    """Return the weekday of a slot, empty for a daily one, and the minutes of the week it begins.
+
+    Args:
+        when: such as ``Mon-08:00`` or ``08:00``.
+        word: all of the slot, for an error.
+    """
     match = re.fullmatch(r"(?:([A-Za-z]+)-)?(\d{1,2}):(\d{2})", when)
-    if match is None or int(match[2]) > 23 or int(match[3]) > 59 or "," not in word:
-        raise ValueError(f"{word!r} is no time and limit; {_EXAMPLE}")
-    minute = int(match[2]) * 60 + int(match[3])
-    for number, day in enumerate(_DAYS):
-        if match[1] is None or match[1].lower() in (day, day[:3]):
-            yield number * _MINUTES + minute
-    if match[1] is not None and not any(match[1].lower() in (day, day[:3]) for day in _DAYS):
-        raise ValueError(f"{match[1]!r} in {word!r} is no day of the week, such as Mon or Monday")
+    if match is None or int(match[2]) > 23 or int(match[3]) > 59:
+        raise ValueError(f"{shown(word)} begins with no time of day; {_EXAMPLE}")
+    day, minute = (match[1] or "").lower(), int(match[2]) * 60 + int(match[3])
+    days = [number for number, each in enumerate(_DAYS) if day in ("", each, each[:3])]
+    if not days:
+        raise ValueError(
+            f"{shown(match[1])} in {shown(word)} is no day of the week, such as Mon or Monday; "
+            f"{_EXAMPLE}"
+        )
+    return day, [number * _MINUTES + minute for number in days]
 
 
-def _limit(text: str) -> BandwidthLimit:
+def _limit(text: str, whole: str = "") -> BandwidthLimit:
+    """Return the limit that ``text`` is; ``whole`` is the slot that it stands in, for an error."""
     up, colon, down = text.partition(":")
-    return BandwidthLimit(_rate(up, text), _rate(down if colon else up, text))
+    whole = whole or text
+    return BandwidthLimit(_rate(up, whole), _rate(down if colon else up, whole))
 
 
 def _rate(text: str, whole: str) -> float | None:
     if text.lower() == _OFF:
         return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([A-Za-z]*)(?:/s)?", text)
+    # So many digits are enough for any line, and every rate is finite.
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)([A-Za-z]*)(?:/s)?", text)
     unit = match and match[2]
     if match is None or not unit or unit.upper() not in _UNITS or unit[1:] == "b":
         bare = "; a number alone could be bytes or KiB" if match and not unit else ""
-        raise ValueError(f"{whole!r} is no bandwidth limit{bare}; {_EXAMPLE}")
+        raise ValueError(f"{shown(whole)} is no bandwidth limit{bare}; {_EXAMPLE}")
     rate = float(Fraction(match[1]) * _UNITS[unit.upper()])
     if not rate:
-        raise ValueError(f"{whole!r} would stop all transfers; write off for no limit")
+        raise ValueError(f"{shown(whole)} would stop all transfers; write off for no limit")
     return rate
 
 

@@ -16,7 +16,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from streamlink.config.bandwidth import parse_bwlimit
+from streamlink.config.bandwidth import parse_bwlimit, shown
 from streamlink.config.descriptions import docstrings_of
 
 __all__ = [
@@ -53,10 +53,14 @@ def parse_size(text: str | int) -> int:
     # A bool is an int in Python, but ``true`` is no size.
     if isinstance(text, int) and not isinstance(text, bool):
         return text
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B?)\s*", str(text), re.IGNORECASE)
+    # No size has more digits. Beyond 4,300 Python converts none, and says so in its own words.
+    number = r"(\d{1,30}(?:\.\d{1,30})?)"
+    match = re.fullmatch(rf"\s*{number}\s*([KMGT]?I?B?)\s*", str(text), re.IGNORECASE)
     unit = match and match[2].upper()
     if match is None or unit not in _UNITS:
-        raise ValueError(f"{text!r} is not a size; write it as 2GB (1000³), 2GiB (1024³) or 4096")
+        raise ValueError(
+            f"{shown(str(text))} is not a size; write it as 2GB (1000³), 2GiB (1024³) or 4096"
+        )
     # Exact: a product of floats may lie just below the whole number, and ``int`` would lose a byte.
     return int(Fraction(match[1]) * _UNITS[unit])
 

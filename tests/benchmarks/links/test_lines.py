@@ -44,6 +44,11 @@ def test_bits_and_bytes_are_told_apart(text: str, rate: float) -> None:
         "1Mbit,5ms,tbf",
         "1Mbit,jitter=1ms,tbf",
         "up=1Mbit,tbf",
+        f"{'9' * 400}Gbit",
+        f"1Mbit,{'9' * 400}s",
+        f"1Mbit,jitter={'9' * 400}ms",
+        f"1Mbit,stall=1s/{'9' * 400}s",
+        f"1Mbit,up-loss={'9' * 400}%",
     ],
 )
 def test_what_is_no_line_is_refused_with_itself_and_an_example(text: str) -> None:
