@@ -45,8 +45,8 @@ Control = Annotated[
     str | None,
     typer.Option(
         metavar="PATH|none",
-        help="Unix socket for streamlink status and abort; none: no socket [default: the store's "
-        "name and .control].",
+        help="Unix socket for streamlink status, limit and abort; none: no socket [default: the "
+        "store's name and .control].",
     ),
 ]
 Metrics = Annotated[
