@@ -145,8 +145,8 @@ def limit(
         str,
         typer.Argument(
             metavar="BWLIMIT",
-            help="As for --bwlimit: 10M (MiB per second), 10Mbit, 10M:5M (up:down), "
-            "'08:00,10M 19:00,off', or off.",
+            help="As for --bwlimit: 10M (MiB per second), 10Mbit, 10M:5M "
+            "(sent:received), '08:00,10M 19:00,off', or off.",
         ),
     ],
     store: StoreOf = None,

@@ -153,7 +153,7 @@ def _of_a_transfer(facts: Facts) -> Iterator[str]:
     has, of, rate = _WAYS.get(facts["program"], _WAYS["receive"])  # fetch has the names of receive
     since, total = _span(facts["now"] - facts["since"]), facts[of]
     far = f": {_size(facts[has])} of {_size(total)}" if total else ""
-    speed = f", {_size(facts[rate])}/s" if total else ""
+    speed = f", {_rate(facts[rate])}" if total else ""
     is_towards = facts["program"] == "send" or facts["phase"].startswith("connecting")
     who = f" {'to' if is_towards else 'from'} {facts['peer_name']}" if facts["peer_name"] else ""
     yield f"{facts['phase']}{who} for {since}{far}{speed}"
@@ -168,10 +168,10 @@ def _bandwidth(facts: Facts) -> Iterator[str]:
     if not found or not found["bwlimit"]:
         return
     parts = []
-    for name, doing in (("up", "sending"), ("down", "receiving")):
+    for name, does in (("up", "sends"), ("down", "receives")):
         most, rate = found[f"{name}_limit"], found[f"{name}_rate"]
-        limit = "off" if most is None else f"{_size(most)}/s"
-        parts.append(f"{name} {limit}, {doing} {_size(rate)}/s")
+        limit = "without a limit" if most is None else f"at most {_rate(most)}"
+        parts.append(f"{does} {limit}, now {_rate(rate)}")
     yield f"bandwidth limit {found['bwlimit']}: {'; '.join(parts)}"
 
 
@@ -192,7 +192,7 @@ def _client(each: Facts) -> str:
 def _far(each: Facts, what: str, done: str, of: str, rate: str) -> Iterator[str]:
     so_far, total, speed = each[f"{done}_bytes"], each[f"{of}_bytes"], each[f"{rate}_rate"]
     if total and (so_far or speed):
-        moving = f" at {_size(speed)}/s" if speed and so_far < total else ""
+        moving = f" at {_rate(speed)}" if speed and so_far < total else ""
         yield f"{what} {100 * so_far // total}% of {_size(total)}{moving}"
 
 
@@ -236,6 +236,11 @@ def _size(nbytes: float) -> str:
             return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
         nbytes /= 1024
     return f"{nbytes:.1f} TiB"
+
+
+def _rate(speed: float) -> str:
+    # Decimal, as in logs and progress bars, since lines are sold so.
+    return f"{round(speed / 1e6, 4):.4g} MB/s"
 
 
 def _span(seconds: float) -> str:

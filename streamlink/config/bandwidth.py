@@ -27,7 +27,7 @@ LEAST_CHUNK_BYTES = 1024
 
 _CHUNKS_IN_TIMEOUT = 8
 
-_EXAMPLE = 'write it as 10M, 10Mbit, 10M:5M (up:down), off, or "Mon-08:00,512K 19:00,off"'
+_EXAMPLE = 'write it as 10M, 10Mbit, 10M:5M (sent:received), off, or "Mon-08:00,512K 19:00,off"'
 _NO_SPACES = "a limit has no space in it, and one of several begins with a time"
 _OFF = "off"
 _SHOWN = 60  # of a wrong value, in an error (characters)
@@ -51,7 +51,7 @@ class BandwidthLimit:
     down: float | None = None
 
     def __str__(self) -> str:
-        return ", ".join(f"{name} {_spelled(getattr(self, name))}" for name in ("up", "down"))
+        return f"sends {_spelled(self.up)}, receives {_spelled(self.down)}"
 
 
 NO_LIMIT = BandwidthLimit()
@@ -166,4 +166,4 @@ def _rate(text: str, whole: str) -> float | None:
 
 
 def _spelled(rate: float | None) -> str:
-    return _OFF if rate is None else f"{rate * 8 / 1e6:.4g} Mbit/s"
+    return "without a limit" if rate is None else f"at most {rate / 1e6:.4g} MB/s"

@@ -94,9 +94,10 @@ class StreamConfig(Settings):
 
     bwlimit: Bwlimit = ""
     """Bandwidth limit of this process for models, all streams together, as in rclone: ``10M``
-    (MiB per second) or ``10Mbit``, ``10M:5M`` for what it sends and receives, or by the time of day
-    ``08:00,10M 19:00,off``, also ``Mon-08:00,512K``; empty or ``off``: no limit. Headers of TCP and
-    IP are not counted. All servers and clients of a process that set it must set the same."""
+    (MiB per second) or ``10Mbit``, ``10M:5M`` (sent:received), or by the time of day
+    ``08:00,10M 19:00,off``, also ``Mon-08:00,512K``, which takes the place of ``08:00`` on Mondays;
+    empty or ``off``: no limit. Headers of TCP and IP are not counted. All servers and clients of a
+    process that set it must set the same."""
 
     lossy_down: Rules = ()
     """Server: formats that lose precision, for tensors of the models that it sends to clients in

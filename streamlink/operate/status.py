@@ -118,7 +118,7 @@ def limit(question: Mapping[str, Any]) -> str:
         facts = change_bandwidth(text_of(question, "bwlimit"))
     except ValueError as error:
         raise ControlError(str(error)) from error
-    return f"the limit is {facts.bwlimit or 'off'}; now {facts.limit}"
+    return f"the limit is {facts.bwlimit or 'off'}; the process now {facts.limit}"
 
 
 class StartingOperator:

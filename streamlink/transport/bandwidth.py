@@ -279,7 +279,7 @@ class ProcessBandwidth:
         limit = self._timetable.at(datetime.fromtimestamp(self._clock.wall()))
         if limit == self._facts.limit:
             return
-        logger.info("the bandwidth limit of this process is now %s", limit)
+        logger.info("by its bandwidth limit this process now %s", limit)
         self._facts = BandwidthFacts(self._facts.bwlimit, limit)
         for direction, rate in ((self._up, limit.up), (self._down, limit.down)):
             with self._lock:

@@ -11,7 +11,7 @@ from tests.cli.facts import GiB, of_a_client, of_a_job, of_a_transfer, of_servin
 
 def test_a_job_is_told_with_its_round_and_each_of_its_clients() -> None:
     memory = "memory 80.0 MiB, 10.0 MiB above its start, of 170.0 MiB allowed"
-    update = "sent back 25% of 4.0 GiB at 1.0 MiB/s, limited by network"
+    update = "sent back 25% of 4.0 GiB at 1.049 MB/s, limited by network"
     assert lines_of(of_a_job(1)) == [
         "job 'job': round 0 (1 of 5), gathering for 12 s",
         f"listens on 10.0.0.5:8517, process 4198; {memory}",
@@ -21,7 +21,8 @@ def test_a_job_is_told_with_its_round_and_each_of_its_clients() -> None:
 
 def test_a_bandwidth_limit_is_told_with_what_moves_and_its_absence_is_not() -> None:
     facts = {"bwlimit": "1M:off", "up_limit": 1 << 20, "down_limit": None, "up_rate": 1 << 19}
-    line = "bandwidth limit 1M:off: up 1.0 MiB/s, sending 512.0 KiB/s; down off, receiving 0 B/s"
+    sends, receives = "sends at most 1.049 MB/s, now 0.5243 MB/s", "receives without a limit"
+    line = f"bandwidth limit 1M:off: {sends}; {receives}, now 0 MB/s"
     for of_a_process in (of_a_job(0), of_serving(0), of_a_transfer(1, 2)):
         assert lines_of({**of_a_process, "bandwidth": {**facts, "down_rate": 0}})[2] == line
         silent = {**facts, "bwlimit": "", "down_rate": 0}
@@ -30,7 +31,7 @@ def test_a_bandwidth_limit_is_told_with_what_moves_and_its_absence_is_not() -> N
 
 def test_a_transfer_is_told_with_how_far_it_is() -> None:
     first = lines_of(of_a_transfer(GiB, 4 * GiB))[0]
-    assert first == "receiving from me for 12 s: 1.0 GiB of 4.0 GiB, 1.0 MiB/s"
+    assert first == "receiving from me for 12 s: 1.0 GiB of 4.0 GiB, 1.049 MB/s"
 
 
 def test_a_served_model_is_told_with_each_of_its_fetchers() -> None:
@@ -41,7 +42,7 @@ def test_a_served_model_is_told_with_each_of_its_fetchers() -> None:
     assert lines_of(facts) == [
         "serving for 12 s: 3 fetches done, 1 now",
         f"listens on 10.0.0.5:8470, process 4198; {memory}",
-        "site-1: here, has 25% of 4.0 GiB at 1.0 MiB/s, limited by network",
+        "site-1: here, has 25% of 4.0 GiB at 1.049 MB/s, limited by network",
     ]
     assert lines_of({**facts, "count": 4})[0] == "serving for 12 s: 3 of 4 fetches done, 1 now"
 
@@ -87,7 +88,7 @@ def test_what_does_not_fit_is_summed_up() -> None:
     assert len(lines) == 10
     assert lines[2].startswith("site-1: ")
     assert lines[-1] == (
-        "and 9 more: 9 here, have 100% of 36.0 GiB, sent back 25% of 36.0 GiB at 9.0 MiB/s"
+        "and 9 more: 9 here, have 100% of 36.0 GiB, sent back 25% of 36.0 GiB at 9.437 MB/s"
     )
 
 

@@ -51,7 +51,8 @@ def test_the_limit_of_the_process_is_changed_and_shown_with_what_is_moved() -> N
     operator = ServeOperator(desk, traffic, Memory(), desk.close)
     server = Server(model(), desk=desk, traffic=traffic)
     answer = operator.answer({"do": "limit", "bwlimit": "8Mbit:off"})
-    assert answer == {"done": "the limit is 8Mbit:off; now up 8 Mbit/s, down off"}
+    now = "the process now sends at most 1 MB/s, receives without a limit"
+    assert answer == {"done": f"the limit is 8Mbit:off; {now}"}
     assert operator.answer({"do": "status"})["bandwidth"] == {
         "bwlimit": "8Mbit:off",
         "up_limit": 1e6,
@@ -115,7 +116,7 @@ def test_a_sender_and_a_fetcher_tell_where_they_connect_to_and_how_far_they_are(
     sent, fetched = sender.status(), fetcher.status()
     assert (sent["sent_bytes"], sent["send_total_bytes"], sent["sending_rate"]) == (3, 9, 0)
     assert (fetched["received_bytes"], fetched["phase"]) == (3, "connecting again")
-    line = r"waiting for its connection to 10\.0\.0\.5:8470 for \d+ s: 3 B of 9 B, 0 B/s"
+    line = r"waiting for its connection to 10\.0\.0\.5:8470 for \d+ s: 3 B of 9 B, 0 MB/s"
     assert re.fullmatch(line, lines_of(sent)[0])
     for told in (sent, fetched):
         assert "last seen at 3 of 9 bytes" in how_it_ended(told)
