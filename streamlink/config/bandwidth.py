@@ -25,7 +25,9 @@ __all__ = [
 LEAST_CHUNK_BYTES = 1024
 """Under a limit no chunk is cut smaller than this (bytes)."""
 
-_CHUNKS_IN_TIMEOUT = 8
+_CHUNKS_IN_TIMEOUT = 10
+"""One each of eight streams that wait in turn; their headers and what the limit leaves free take
+the time of two more."""
 
 _EXAMPLE = 'write it as 10M, 10Mbit, 10M:5M (sent:received), off, or "Mon-08:00,512K 19:00,off"'
 _NO_SPACES = "a limit has no space in it, and one of several begins with a time"
@@ -114,7 +116,7 @@ def parse_bwlimit(text: str) -> Timetable:
 
 
 def least_rate(timeout: float) -> float:
-    """Return the lowest limit that lets chunks pass well within ``timeout`` seconds."""
+    """Return the lowest limit at which each of eight streams moves within ``timeout`` seconds."""
     return _CHUNKS_IN_TIMEOUT * LEAST_CHUNK_BYTES / timeout
 
 

@@ -15,8 +15,8 @@ __all__ = ["LARGEST_RATIO", "CreditCost"]
 
 LARGEST_RATIO = 4.0
 """What is promised and not here may be so many times as much as without encodings. If none of it
-shrinks, it arrives as ``LARGEST_RATIO * AHEAD_SECONDS`` of the limit at once, less than what
-``DEBT_SECONDS`` makes up for."""
+shrinks, it arrives as ``LARGEST_RATIO * AHEAD_SECONDS`` of the limit at once; what was not paid of
+that is less than ``DEBT_SECONDS``."""
 
 _STEPS = 4
 """The ratio is a multiple of 1 / ``_STEPS``: parts stay multiples of the size of an element."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlink.config.bandwidth import LEAST_CHUNK_BYTES
+from streamlink.config.bandwidth import LEAST_CHUNK_BYTES, least_rate
 from streamlink.protocol.pacing import HEADER_BYTES, Pacer
 
 TEN_MBIT = 1.25e6
@@ -70,6 +71,14 @@ def test_streams_that_always_want_more_get_the_same(rate: float, streams: int) -
     parts = dealt(pacer_of(rate), tuple("abcde"[:streams]), 2.0, [0.0])
     counts = Counter(stream for _, stream, _ in parts)
     assert max(counts.values()) - min(counts[each] for each in "abcde"[:streams]) <= 1
+
+
+@given(st.sampled_from((1.0, 20.0, 300.0)))
+def test_at_the_lowest_limit_each_of_eight_streams_moves_within_the_timeout(timeout: float) -> None:
+    parts = dealt(pacer_of(least_rate(timeout)), tuple("abcdefgh"), 4 * timeout, [0.0])
+    for stream in "abcdefgh":
+        times = [0.0, *(at for at, each, _ in parts if each == stream)]
+        assert max(b - a for a, b in pairwise(times)) < timeout
 
 
 def test_a_stream_that_wants_nothing_leaves_its_share_to_the_others() -> None:
