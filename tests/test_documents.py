@@ -51,6 +51,19 @@ def test_a_link_to_a_file_leads_somewhere(path: Path) -> None:
     assert [link for link in links if not (path.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_link_to_a_heading_leads_to_one(path: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", path.read_text("utf-8"))
+    documents = [(path.parent / name if name else path, heading) for name, heading in links]
+    assert [heading for document, heading in documents if heading not in headings(document)] == []
+
+
+def headings(path: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a document."""
+    titles = re.findall(r"^#+ (.+)$", path.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 def test_the_readme_names_every_namespace() -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     assert [name for name in NAMESPACES if f"`streamlink.{name}`" not in text] == []
