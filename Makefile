@@ -22,7 +22,7 @@ REWRITTEN = [ $(VENV)/.rewritten -nt $(VENV)/.dev ] || \
 DEADLINE = $$(( $$(date +%s) + 60 * $(MINUTES) ))
 # All commands, whatever the others end with. What would not end by the deadline, the same target does
 # later. What repeats its runs comes last: where time is short, it measures all once and repeats less.
-MEASURE = worst=$${before:-0}; deadline=$(DEADLINE); for command in $(1); do \
+MEASURE = worst=0; deadline=$(DEADLINE); for command in $(1); do \
 	  set -- $$command --deadline $$deadline $(if $(SMALL),--small); \
 	  echo $(BIN)/python -m benchmarks.links "$$@"; \
 	  $(BIN)/python -m benchmarks.links "$$@"; status=$$?; \
@@ -30,7 +30,6 @@ MEASURE = worst=$${before:-0}; deadline=$(DEADLINE); for command in $(1); do \
 	  case "$$command" in *'--runs 1') continue;; esac; \
 	  [ $$status -le $$worst ] || worst=$$status; \
 	done; exit $$worst
-THEIR_SIZE = $(if $(SMALL),--stream-mib 16 --model-mib 16 --runs 1)
 FULL   := --full --compress zstd --report benchmarks/results/full.json
 
 # Bytecode is kept whatever the machine's setting: without it each of the many processes that tests
@@ -121,7 +120,7 @@ bench-links: $(VENV)/.links ## lines, large models, two sites, the numbers to re
 
 bench-peers: $(VENV)/.bench ## the same models by gRPC, Flight, rsync, FLARE, Flower and APPFL; SMALL=1: minutes
 	@# NVFLARE: a clone of their repository, for their own benchmarks.
-	@$(if $(NVFLARE),before=0; $(BIN)/python -m benchmarks.links.theirs $(NVFLARE) $(THEIR_SIZE) || before=1; )$(call MEASURE,shipped peers numbers)
+	@$(call MEASURE,$(if $(NVFLARE),'theirs --nvflare $(NVFLARE)') shipped peers numbers)
 
 profile: $(VENV)/.heap ## where memory goes: ResNet18, two clients, both versions under memray, and the page
 	$(BIN)/streamlink profile resnet --rounds 2 --output-dir results

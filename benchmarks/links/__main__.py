@@ -6,7 +6,8 @@ on where it was; what is kept counts until what it ran is changed, or ``--since`
 of all: ``peers --peer streamlink --peer "plain grpcio" --line loopback``. ``sites`` is a job of
 rounds with a near and a far client; see ``sites``. ``probe``, ``bwlimit``, ``traverse``, ``auto``,
 ``finetune`` and ``shipped`` are programs of ``python -m benchmarks``, kept part by part; see
-``programs``. ``numbers`` runs nothing: it prints each number to reach, with what was seen.
+``programs``. ``theirs`` runs NVIDIA FLARE's own benchmarks from a clone, kept in the same way.
+``numbers`` runs nothing: it prints each number to reach, with what was seen.
 
 The status is 1 if a number is missed or a run of ours failed, and 0 if all are met, or there is
 nothing to judge: a peer's failure is a result, and what the deadline leaves is left to later.
@@ -15,7 +16,8 @@ nothing to judge: a peer's failure is a result, and what the deadline leaves is 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -26,6 +28,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.integrations.kept import Checkout
+from benchmarks.links import theirs
 from benchmarks.links.accuracy import measure_line
 from benchmarks.links.cases import Run
 from benchmarks.links.failures import is_ours, standing
@@ -41,6 +44,7 @@ from benchmarks.links.reports import NO_RUN, Files, text_of, write
 from benchmarks.links.series import left_to_do, run_plan, seconds_left, tell
 from benchmarks.links.sites.command import run_sites
 from benchmarks.links.tables import rows_of
+from benchmarks.links.their_scripts import scripts_of
 from streamlink.config import parse_size
 
 SMALL_RESULTS = Path("results") / "links"
@@ -58,6 +62,7 @@ class Command(StrEnum):
     auto = "auto"
     finetune = "finetune"
     shipped = "shipped"
+    theirs = "theirs"
     numbers = "numbers"
 
 
@@ -87,11 +92,16 @@ def main(
         float | None,
         typer.Option(help="As `date +%s`; what would not end by then is left to the next time."),
     ] = None,
+    nvflare: Annotated[
+        Path | None, typer.Option(help="Of theirs: a clone of NVIDIA FLARE's repository.")
+    ] = None,
 ) -> None:
     """Measure what is left of a plan, and write JSON, table and page of all that is known."""
     seconds = inf if deadline is None else deadline - time.time()
     files = Files(output or (SMALL_RESULTS if small else RESULTS), command.value)
     counts = None if report and since is None else current(since)
+    if nvflare and command is not Command.theirs:
+        raise typer.BadParameter(f"--nvflare is for theirs, not for {command}")
     if command.value not in list(What):
         if peer or line or size or large or (runs and command is not Command.sites):
             raise typer.BadParameter(
@@ -104,7 +114,12 @@ def main(
         elif command is Command.numbers:
             _judge(show_numbers(files.folder, counts))
         else:
-            run_program(files, small=small, report=report, plan=plan, since=since, seconds=seconds)
+            run_one = partial(run_program, files, small=small, report=report, plan=plan,
+                              since=since, seconds=seconds)  # fmt: skip
+            if command is Command.theirs:
+                _run_theirs(run_one, nvflare, is_run=not (report or plan))
+            else:
+                run_one()
         return
     what = What(command.value)
     if large and what is not What.links:
@@ -140,6 +155,20 @@ def main(
         if len(shown) < len(known):
             tell(f"{len(known) - len(shown)} runs of something else are kept, too; see --since")
         _report(files, shown, counts)
+
+
+def _run_theirs(run_one: Callable[..., None], clone: Path | None, *, is_run: bool) -> None:
+    if not is_run:
+        run_one(run=partial(theirs.run, scripts=Path()))
+        return
+    if clone is None:
+        raise typer.BadParameter("theirs needs a clone: --nvflare ~/NVFlare")
+    with ExitStack() as stack:
+        try:
+            scripts = stack.enter_context(scripts_of(clone))
+        except OSError as error:
+            raise typer.BadParameter(str(error)) from None
+        run_one(run=partial(theirs.run, scripts=scripts))
 
 
 def _report(files: Files, shown: list[Run], counts: Counts | None) -> None:

@@ -35,12 +35,15 @@ from benchmarks.links.reports import NO_RUN, Files, print_titled, replace_file
 from benchmarks.links.series import tell
 from benchmarks.links.sources import sources_of
 from benchmarks.links.tables import FOUND_COLUMNS
+from benchmarks.links.theirs import MODULES as THEIR_MODULES
+from benchmarks.links.theirs import NAME as THEIRS
 from benchmarks.parts import Facts, Parts
 from benchmarks.stats import Result, commit, environment, print_result
 
 __all__ = ["PROGRAMS", "KeptParts", "NoTimeLeft", "Part", "PartFailed", "measured_by", "read_parts",
            "run_program"]  # fmt: skip
 
+# ``theirs`` is one, too, but needs more than its parts: it is given to ``run_program``.
 PROGRAMS: Mapping[str, Callable[..., Result]] = {
     "probe": probes.run,
     "bwlimit": bwlimit.run,
@@ -50,14 +53,16 @@ PROGRAMS: Mapping[str, Callable[..., Result]] = {
     "shipped": shipped.run,
 }
 FAILURES = (OSError, ValueError, RuntimeError, subprocess.SubprocessError)
-SHOWING = ("benchmarks/stats.py", "benchmarks/tables.py", "benchmarks/parts.py")
+SHOWING = ("benchmarks/stats.py", "benchmarks/tables.py", "benchmarks/parts.py",
+           "benchmarks/links/plans.py")  # fmt: skip
 
 
 def measured_by(name: str) -> tuple[str, ...]:
     """Return what the parts of a program depend on, as git's paths."""
     # Beside the program, what measures its lines by themselves.
     lines = ("benchmarks.links.accuracy",) if name in LINES else ()
-    paths = sources_of(PROGRAMS[name].__module__, *lines)
+    modules = THEIR_MODULES if name == THEIRS else (PROGRAMS[name].__module__, *lines)
+    paths = sources_of(*modules)
     own = [f":(top){path}" for path in paths if path not in SHOWING]
     return (":(top)streamlink", *own, *(integrations.MEASURED if name == "shipped" else ()))
 
@@ -202,7 +207,7 @@ def run_program(
         small: the program is only tried. report: show what is kept. plan: print what is next.
         since: a commit from which on all parts count.
         seconds: until the deadline.
-        run: the program; None: the one that has the name of the files.
+        run: the program; None: the one of ``PROGRAMS`` that has the name of the files.
         find_lines: measures the lines of a program, each by itself.
 
     Raises:

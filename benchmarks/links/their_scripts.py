@@ -11,8 +11,10 @@ from __future__ import annotations
 import re
 import select
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from benchmarks.links.plans import COMPUTED, OURS
 from benchmarks.links.ports import free_port
 
 __all__ = ["BENCHES", "STREAM", "TAG", "TENSORS", "Bench", "checked_out", "run_bench",
-           "seconds_of_receiver", "seconds_of_sender"]  # fmt: skip
+           "scripts_of", "seconds_of_receiver", "seconds_of_sender"]  # fmt: skip
 
 FOLDER = "dev_tools/f3"
 TAG = "2.9.0dev0"  # the newest tag that has them; the package that runs them is 2.9.0
@@ -95,6 +97,18 @@ TENSORS = Bench(
     is_told_by_receiver=False,
 )
 BENCHES = (STREAM, TENSORS)
+
+
+@contextmanager
+def scripts_of(repository: Path, tag: str = TAG) -> Iterator[Path]:
+    """Give their scripts, as they are at a tag of a clone, in a folder that is removed again.
+
+    Raises:
+        OSError: the clone has no such tag or file; git's words say why.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        checked_out(repository, tag, Path(folder))
+        yield Path(folder)
 
 
 def checked_out(repository: Path, tag: str, folder: Path) -> None:

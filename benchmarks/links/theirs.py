@@ -1,45 +1,65 @@
 """NVIDIA FLARE's own transfer benchmarks, run unchanged, beside streamlink with as many bytes.
 
-``python -m benchmarks.links.theirs REPOSITORY``, where REPOSITORY is a clone of NVIDIA FLARE's. Its
-scripts are read from there, at a tag, and run over loopback with the package that the integrations
-use (``their_scripts.py``). Beside the byte stream, streamlink moves a computed model, which is
-hashed, too; beside the tensors, as many arrays from memory to memory. Nothing of theirs is in this
-repository.
+``python -m benchmarks.links theirs --nvflare REPOSITORY``, where REPOSITORY is a clone of NVIDIA
+FLARE's. Its scripts are read from there, at a tag, and run over loopback with the package that the
+integrations use (``their_scripts.py``). Beside the byte stream, streamlink moves a computed model,
+which is hashed, too; beside the tensors, as many arrays from memory to memory. Nothing of theirs is
+in this repository. It is a program as those of ``programs``; its parts are turns.
 """
 
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-from rich.console import Console
-
-from benchmarks.integrations.environments import PINS, BrokenEnvironment, NoEnvironment, build
+from benchmarks.integrations.environments import PINS, build
 from benchmarks.links.cases import Case
-from benchmarks.links.kept import RESULTS
 from benchmarks.links.lines import LOOPBACK
 from benchmarks.links.measuring import measure
-from benchmarks.links.their_scripts import STREAM, TAG, TENSORS, Bench, checked_out, run_bench
-from benchmarks.stats import environment
-from benchmarks.tables import print_table, report_progress
+from benchmarks.links.their_scripts import BENCHES, STREAM, TAG, TENSORS, Bench, run_bench
+from benchmarks.parts import Facts, Parts
+from benchmarks.stats import Result
+from benchmarks.tables import report_progress
 
-__all__ = ["OUTPUT", "THEIR_COLUMNS", "TITLE", "main", "read_theirs", "their_rows"]
+__all__ = ["MODULES", "NAME", "OUTPUT", "THEIR_COLUMNS", "TITLE", "TURNS", "TURN_SECONDS",
+           "read_theirs", "run", "their_rows"]  # fmt: skip
 
 MIB = 1 << 20
-OUTPUT = "theirs.json"
+NAME = "theirs"
+OUTPUT = f"{NAME}.json"
 TITLE = "NVIDIA FLARE's own benchmarks beside streamlink"
 THEIR_COLUMNS = ("what", "bytes", "runs", "seconds", "MB/s", "÷ streamlink's time")
+SIZES = {STREAM.script: 4096 * MIB, TENSORS.script: 1024 * MIB}
+SMALL_BYTES = 16 * MIB
+TURNS = 3
+TURN_SECONDS = 60.0
+MODULES = (__name__, "benchmarks.links.peers.ours", "benchmarks.links.peers.ours_computed")
+"""What its turns depend on, with what these import."""
+
+
+def run(quick: bool, part: Parts, scripts: Path) -> Result:
+    """Run both benchmarks in three turns each, beside streamlink (quick: 16 MiB, one turn).
+
+    Args:
+        quick: whether it is only tried.
+        part: measures a turn.
+        scripts: a folder with their scripts; gets the checkpoint that they send, too.
+    """
+    benches = [_benched(bench, quick, part, scripts) for bench in BENCHES]
+    facts = {"tag": TAG, "package": PINS["nvflare"].framework, "benches": benches}
+    return Result(NAME, TITLE, THEIR_COLUMNS, tuple(their_rows(facts)), facts)
 
 
 def read_theirs(folder: Path) -> dict[str, Any] | None:
-    """Return what was kept in a folder of results; None: nothing."""
+    """Return what was kept in a folder of results; None: nothing, or it was only tried."""
     path = folder / OUTPUT
-    return json.loads(path.read_text("utf-8")) if path.exists() else None
+    found = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    # A file of an earlier version does not say that it was no trial.
+    return found if found and not found.get("is_small", False) else None
 
 
 def their_rows(facts: Mapping[str, Any] | None) -> list[tuple[str, ...]]:
@@ -56,55 +76,33 @@ def _rows_of(bench: Mapping[str, Any]) -> list[tuple[str, ...]]:
             for name, each in bench["seconds"].items()]  # fmt: skip
 
 
+def _benched(bench: Bench, quick: bool, part: Parts, scripts: Path) -> Facts:
+    nbytes, count = (SMALL_BYTES, 1) if quick else (SIZES[bench.script], TURNS)
+    turns = [
+        part(f"{bench.script}, turn {number} of {count}", TURN_SECONDS,
+             partial(_turn, bench, scripts, nbytes))
+        for number in range(1, count + 1)
+    ]  # fmt: skip
+    return {"script": bench.script, "nbytes": nbytes, "ours": bench.ours,
+            "seconds": _by_way(turns)}  # fmt: skip
+
+
+def _by_way(turns: Sequence[Facts]) -> dict[str, list[float]]:
+    return {name: [turn["seconds"][name] for turn in turns] for name in turns[0]["seconds"]}
+
+
+def _turn(bench: Bench, scripts: Path, nbytes: int) -> Facts:
+    """Return the seconds of each way, ours first."""
+    python = build("nvflare", report_progress)
+    seconds = {bench.ours: _ours(bench, nbytes)}
+    for name, options in bench.ways.items():
+        report_progress(f"  {name}")
+        seconds[f"NVFlare's own: {name}"] = run_bench(bench, python, scripts, nbytes, options)
+    return {"seconds": seconds}
+
+
 def _ours(bench: Bench, nbytes: int) -> float:
-    run = measure(Case(bench.ours, LOOPBACK, bench.payload(nbytes)))
-    if run.error:
-        raise OSError(run.error)
-    return run.seconds
-
-
-def _measured(
-    bench: Bench, python: Path, scripts: Path, nbytes: int, runs: int
-) -> dict[str, list[float]]:
-    """Return the seconds of each way, ours first, all in turn."""
-    seconds: dict[str, list[float]] = {}
-    for number in range(runs):
-        report_progress(f"{bench.script}, {nbytes} bytes: run {number + 1} of {runs}")
-        seconds.setdefault(bench.ours, []).append(_ours(bench, nbytes))
-        for name, options in bench.ways.items():
-            one = run_bench(bench, python, scripts, nbytes, options)
-            seconds.setdefault(f"NVFlare's own: {name}", []).append(one)
-    return seconds
-
-
-def main(
-    repository: Annotated[Path, typer.Argument(help="A clone of NVIDIA FLARE's repository.")],
-    tag: Annotated[str, typer.Option(help="Tag or commit of its benchmarks.")] = TAG,
-    stream_mib: Annotated[int, typer.Option(min=1, help="Size of the byte stream, MiB.")] = 4096,
-    model_mib: Annotated[int, typer.Option(min=1, help="Size of the tensors, MiB.")] = 1024,
-    runs: Annotated[int, typer.Option(min=1, help="Runs of each, in turn.")] = 3,
-    output: Annotated[
-        Path, typer.Option("--json", help="Everything goes there; `peers` shows it from there.")
-    ] = RESULTS / OUTPUT,
-) -> None:
-    """Run NVIDIA FLARE's benchmarks and streamlink in turn; print a table, keep the figures."""
-    facts = {**environment(), "tag": tag, "package": PINS["nvflare"].framework, "benches": []}
-    with tempfile.TemporaryDirectory() as folder:
-        scripts = Path(folder)
-        try:
-            checked_out(repository, tag, scripts)
-            python = build("nvflare", report_progress)
-            for bench, mib in ((STREAM, stream_mib), (TENSORS, model_mib)):
-                seconds = _measured(bench, python, scripts, mib * MIB, runs)
-                facts["benches"].append({"script": bench.script, "nbytes": mib * MIB,
-                                         "ours": bench.ours, "seconds": seconds})  # fmt: skip
-        except (OSError, NoEnvironment, BrokenEnvironment) as error:
-            raise typer.BadParameter(str(error)) from None
-    print_table(Console(), THEIR_COLUMNS, their_rows(facts))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-    report_progress(f"written: {output}; python -m benchmarks.links peers --report shows it, too")
-
-
-if __name__ == "__main__":
-    typer.run(main)
+    found = measure(Case(bench.ours, LOOPBACK, bench.payload(nbytes)))
+    if found.error:
+        raise OSError(found.error)
+    return found.seconds

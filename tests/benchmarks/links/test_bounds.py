@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import auto, bwlimit, finetune, probes, shipped, traverse
+from benchmarks.links import theirs
 from benchmarks.links.cases import Accuracy, Case, Run
 from benchmarks.links.kept import append, read
 from benchmarks.links.measuring import limit_seconds, measure
@@ -18,6 +19,7 @@ from benchmarks.links.plans import Plan, What, large_plan, plan_of
 from benchmarks.links.program_lines import LINES, SECONDS
 from benchmarks.links.series import left_to_do, run_plan, seconds_left, seconds_of
 from benchmarks.links.sites.plans import plan_seconds, site_plan
+from benchmarks.links.their_scripts import BENCHES
 from tests.benchmarks.links.cases import case_of, run_of
 from tests.benchmarks.links.test_series import Here
 
@@ -111,6 +113,7 @@ def test_all_is_measured_once_in_two_hours_by_the_estimates_of_both_targets() ->
     links = plan_seconds(sites.cases * sites.runs, sites) + programs + sum(map(estimate, once))
     assert links < 120 * 60
     turns = shipped.TURN_SECONDS * shipped.TURNS
+    turns += theirs.TURN_SECONDS * theirs.TURNS * len(BENCHES)
     assert turns + estimate(plan_of(What.peers, compared)) < 120 * 60
 
 

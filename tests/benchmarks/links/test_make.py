@@ -83,15 +83,16 @@ def test_a_first_pass_is_judged_with_what_repeats_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fails", [0, 1])
 def test_the_benchmarks_of_a_clone_are_run_before_the_peers(fails: int, tmp_path: Path) -> None:
-    status, asked = make("bench-peers", tmp_path, "NVFLARE=clone", "SMALL=1", clone_first=fails)
-    assert asked[0] == ["clone", "--stream-mib", "16", "--model-mib", "16", "--runs", "1"]
-    assert [words[0] for words in asked[1:]] == ["shipped", "peers", "numbers"]
+    status, asked = make("bench-peers", tmp_path, "NVFLARE=clone", theirs=fails)
+    assert [without_deadline(words) for words in asked] == [
+        ["theirs", "--nvflare", "clone"], *COMMANDS["bench-peers"]
+    ]  # fmt: skip
     assert (status != 0) == bool(fails)
 
 
 @pytest.mark.parametrize("target", list(COMMANDS))
 def test_the_target_succeeds_where_all_its_commands_do(target: str, tmp_path: Path) -> None:
-    status, asked = make(target, tmp_path, "SMALL=1")
+    status, asked = make(target, tmp_path, "SMALL=1", "NVFLARE=clone")
     assert status == 0
     assert all("--small" in words for words in asked)
 
@@ -102,11 +103,11 @@ def test_an_interrupted_command_ends_the_target(tmp_path: Path) -> None:
     assert [words[0] for words in asked] == ["sites"]
 
 
-@pytest.mark.parametrize("target", ["bench-links", "bench-peers"])
+@pytest.mark.parametrize("target", list(COMMANDS))
 def test_all_commands_of_a_target_have_one_deadline_in_two_hours(
     target: str, tmp_path: Path
 ) -> None:
     began_at = int(time.time())
-    _, asked = make(target, tmp_path)
+    _, asked = make(target, tmp_path, "NVFLARE=clone")
     [deadline] = {float(words[words.index("--deadline") + 1]) for words in asked}
     assert began_at <= deadline - 120 * 60 <= time.time()
