@@ -1,9 +1,11 @@
 """Which failures are final, and which a later run makes good.
 
-What fails for a peer is a result: it is shown, and not tried again. What fails for streamlink or
-for the raw socket is mostly a fault of the moment, and would leave every figure beside it without
-its reference, so the next invocation tries such a case once more. Nothing of it is forgotten: a
-failure stays in the file of raw results, and is reported beside the run that made it good.
+What fails for a peer is a result: it is shown, and not tried again. What this machine lacks, a
+program or a line, is none: it is named as that, and each invocation tries it again. What fails for
+streamlink or for the raw socket is mostly a fault of the moment, and would leave every figure
+beside it without its reference, so the next invocation tries such a case once more. Nothing of it
+is forgotten: a failure stays in the file of raw results, and is reported beside the run that made
+it good.
 """
 
 from __future__ import annotations
@@ -15,10 +17,13 @@ from typing import Any, Protocol, TypeVar
 from benchmarks.links.cases import Run
 from benchmarks.links.plans import OURS, RAW
 
-__all__ = ["NOT_TRIED", "TIMED_OUT", "given_up", "is_ours", "is_unavailable", "made_good",
-           "standing"]  # fmt: skip
+__all__ = ["NOT_TRIED", "TIMED_OUT", "given_up", "is_ours", "is_unavailable", "kind_of",
+           "made_good", "sentence_of", "standing"]  # fmt: skip
 
-UNAVAILABLE = ("NoEnvironment", "BrokenEnvironment", "OSError")
+NOT_INSTALLED = ("NotInstalled", "NoEnvironment", "BrokenEnvironment", "OSError: there is no ")
+"""How errors begin where this machine has not the program of a peer; the last one is that of kept
+runs of before."""
+UNAVAILABLE = (*NOT_INSTALLED, "OSError")
 """How errors begin where this machine lacks what a peer or a line needs: a later run may have it;
 see ``measuring.measure``."""
 TIMED_OUT = "TimedOut"
@@ -51,6 +56,21 @@ def is_ours(run: Failing) -> bool:
 def is_unavailable(run: Failing) -> bool:
     """Tell whether a run failed because this machine lacks something, which may be there later."""
     return run.error.startswith(UNAVAILABLE)
+
+
+def kind_of(error: str) -> str:
+    """Return in two words what an error means: what failed, or is not there."""
+    if error.startswith(NOT_INSTALLED):
+        return "not installed"
+    return "not available" if error.startswith(UNAVAILABLE) else "failed"
+
+
+def sentence_of(case: object, error: str) -> str:
+    """Return why there is nothing of a case, and whether it is tried again."""
+    if not error.startswith(UNAVAILABLE):
+        return f"{case}: {error}"
+    reason = error.partition(": ")[2] or error
+    return f"{case}: {kind_of(error)}, and tried again by the next invocation: {reason}"
 
 
 def given_up(runs: Iterable[Failing]) -> set[Any]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks.integrations.kept import Committed
 from benchmarks.links.cases import MIB, Case
+from benchmarks.links.failures import kind_of
 from benchmarks.links.lines import LOOPBACK, parse_line
 from benchmarks.links.payload import Payload
 from benchmarks.links.plans import (
@@ -196,5 +197,6 @@ def _about(*rows: Row | None) -> dict[str, Any]:
 
 
 def _why(*rows: Row | None) -> str:
-    failed = [row.case.peer for row in rows if row and not row.good]
-    return f"{NOT_MEASURED}: {', '.join(failed)} failed" if failed else NOT_MEASURED
+    missing = [row for row in rows if row and not row.good]
+    words = ", ".join(f"{row.case.peer} {kind_of(row.error)}" for row in missing)
+    return f"{NOT_MEASURED}: {words}" if missing else NOT_MEASURED

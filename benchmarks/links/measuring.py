@@ -27,7 +27,7 @@ from benchmarks.links.watching import Looks
 from benchmarks.processes import REPOSITORY, Worker, WorkerFailed
 from benchmarks.stats import commit, environment
 
-__all__ = ["TimedOut", "limit_seconds", "measure", "python_of", "version_of"]
+__all__ = ["NotInstalled", "TimedOut", "limit_seconds", "measure", "python_of", "version_of"]
 
 START_SECONDS = 300.0
 """How long processes may take to start, on a busy machine (seconds)."""
@@ -37,6 +37,10 @@ SLOWER = 4.0
 """How many times as long as its line needs a peer may take."""
 MIB = 1 << 20
 CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+
+
+class NotInstalled(OSError):
+    """This machine has not the program that a peer is; the text names it."""
 
 
 class TimedOut(WorkerFailed):
@@ -71,7 +75,7 @@ def measure(
     peer, variant = found()[case.peer]
     try:
         if missing := peer.missing():
-            raise OSError(missing)
+            raise NotInstalled(missing)
         run.facts["version"] = version_of(peer)
         _Running(run, peer, variant, python_of(peer, tell), limit(case)).go()
     except (OSError, ValueError, WorkerFailed, NoEnvironment, BrokenEnvironment) as error:

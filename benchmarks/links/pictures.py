@@ -41,7 +41,7 @@ def rate_pictures(rows: Sequence[Row], folder: Path) -> list[Picture]:
         ):
             path = folder / f"{name}-{file_name(line)}.png"
             _draw(path, f"{line}: {unit}", unit, of_line, value)
-            found.append(Picture(path, f"{line}: {unit}, medians; a cross is a failure"))
+            found.append(Picture(path, f"{line}: {unit}, medians; a cross: failed, or not there"))
     return found
 
 

@@ -164,8 +164,8 @@ def _not_again(run: Run, to_do: Sequence[Case]) -> list[Run]:
 
 
 def _without_repeats(cases: Sequence[Case], results: Sequence[Run]) -> list[Case]:
-    """Return the cases that were not run yet: for others the plan has no time left."""
-    known = {run.case for run in results}
+    """Return the cases that were not measured yet: for others the plan has no time left."""
+    known = {run.case for run in results if not run.error}
     for case in cases:
         if case in known:
             tell(f"  {case.peer}: not repeated, the plan takes too long; run the command again")
@@ -230,7 +230,8 @@ def summary(run: Run) -> str:
 
 def seconds_of(case: Case, known: Iterable[Run]) -> float:
     """Return about how long a run takes, as it did before, or as its line allows."""
-    same = [each.seconds + each.startup_seconds for each in known if each.case == case]
+    same = [each.seconds + each.startup_seconds for each in known
+            if each.case == case and not each.error]  # fmt: skip
     if same:
         return median(same)
     nbytes = case.payload.size_bytes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from benchmarks.links.cases import MIB, Accuracy, Case, Run
-from benchmarks.links.failures import standing
+from benchmarks.links.failures import kind_of, sentence_of, standing
 from benchmarks.links.lines import Line
 from benchmarks.links.places import COUNTED
 from benchmarks.links.plans import OURS, RAW
@@ -78,7 +78,7 @@ class Row:
         model = str(payload)
         head = (self.case.peer, self.case.line.name, model, str(len(self.good)))
         if not self.good:
-            return (*head, "failed", *[""] * (len(COLUMNS) - len(head) - 1))
+            return (*head, kind_of(self.error), *[""] * (len(COLUMNS) - len(head) - 1))
         return (*head, *self._figures())
 
     def _figures(self) -> tuple[str, ...]:
@@ -121,8 +121,8 @@ def rows_of(runs: Iterable[Run]) -> list[Row]:
 
 
 def failed(rows: Iterable[Row]) -> list[str]:
-    """Return a sentence for each row that has a failure."""
-    return [f"{row.case}: {row.error}" for row in rows if row.error]
+    """Return a sentence for each row that has a failure, or lacks something."""
+    return [sentence_of(row.case, row.error) for row in rows if row.error]
 
 
 def share_of(runs: Sequence[Run], raw: Sequence[Run]) -> float | None:

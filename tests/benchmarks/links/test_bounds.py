@@ -69,6 +69,24 @@ def test_a_plan_that_is_late_repeats_nothing_but_tries_everything(tmp_path: Path
     assert len(read(path)) == 6
 
 
+@pytest.mark.parametrize("error", ["NotInstalled: there is no rsync", "WorkerFailed: no"])
+def test_a_case_that_was_not_measured_is_no_repetition_in_a_plan_that_is_late(
+    error: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "raw.jsonl"
+    append(path, run_of(OURS, error=error))
+    append(path, run_of(SLOW))
+    measuring = Measuring()
+    measuring.go(Plan((SLOW, OURS), runs=2), path, is_late=True)
+    assert measuring.done == [OURS]
+
+
+def test_how_long_a_run_takes_is_not_told_by_one_that_failed_at_once() -> None:
+    lacking = run_of(OURS, 0.0, startup_seconds=0.0, error="NotInstalled: there is no rsync")
+    assert seconds_of(OURS, [lacking]) == seconds_of(OURS, []) > 0
+    assert seconds_of(OURS, [lacking, run_of(OURS)]) == 3.0
+
+
 def test_a_plan_of_the_record_is_kept_to_two_hours() -> None:
     assert plan_of(What.peers, ["streamlink"]).most_seconds == 120 * 60
 

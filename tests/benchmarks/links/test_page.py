@@ -31,7 +31,7 @@ def test_a_page_fetches_nothing_and_shows_all_pictures(tmp_path: Path) -> None:
     assert not re.search(r"(src|href)=\"(?!data:)", html)
     # Of two lines: rate, share and memory of each; time against size of one.
     assert html.count("<img") == 7
-    assert "NoEnvironment: &lt;no index&gt;" in html
+    assert "tried again by the next invocation: &lt;no index&gt;" in html
 
 
 def test_the_pictures_lie_beside_the_page_and_none_of_before(tmp_path: Path) -> None:
@@ -67,9 +67,11 @@ def test_the_summary_has_every_case_and_the_runs_behind_it(tmp_path: Path) -> No
     assert files.table.read_text("utf-8") == text_of(files, RUNS)
 
 
-def test_the_tables_say_why_a_peer_failed(tmp_path: Path) -> None:
-    text = text_of(Files(tmp_path, "peers"), RUNS)
-    assert "Flower, message, 8 MiB in 1 array, loopback: NoEnvironment" in text
+def test_the_tables_say_why_a_peer_failed_and_which_is_not_installed(tmp_path: Path) -> None:
+    failed = run_of(case_of("APPFL, chunks"), error="WorkerFailed: it ended")
+    text = text_of(Files(tmp_path, "peers"), [*RUNS, failed])
+    assert "APPFL, chunks, 8 MiB in 1 array, loopback: WorkerFailed: it ended" in text
+    assert "Flower, message, 8 MiB in 1 array, loopback: not installed, and tried again" in text
 
 
 def test_a_failure_that_was_made_good_is_told_and_no_row_has_it(tmp_path: Path) -> None:

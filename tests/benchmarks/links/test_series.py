@@ -152,9 +152,10 @@ def test_each_run_knows_its_turn_and_the_next_try_of_one_that_failed_has_the_sam
     ]  # fmt: skip
 
 
-def test_a_peer_that_could_not_be_had_is_tried_again() -> None:
-    missing = run_of(OURS, error="OSError: there is no rsync on this machine")
-    assert left_to_do(Plan((OURS,), runs=1), [missing], Here()) == [OURS]
+@pytest.mark.parametrize("kind", ["NotInstalled", "NoEnvironment", "OSError"])
+def test_a_peer_that_could_not_be_had_is_tried_again(kind: str) -> None:
+    missing = run_of(PEER, error=f"{kind}: there is no rsync on this machine")
+    assert left_to_do(Plan((PEER,), runs=1), [missing] * 3, Here()) == [PEER]
 
 
 def test_a_peer_that_can_be_had_by_now_is_shown_without_its_first_failure() -> None:

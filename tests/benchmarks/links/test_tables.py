@@ -10,6 +10,7 @@ from benchmarks.links.tables import (
     COLUMNS,
     FOUND_COLUMNS,
     LINE_COLUMNS,
+    failed,
     found_row,
     line_rows,
     rows_of,
@@ -48,6 +49,25 @@ def test_a_peer_whose_runs_failed_has_a_row_and_its_reason() -> None:
     assert row.error == "no index has it"
     assert row.share is None
     assert dict(zip(COLUMNS, row.cells(), strict=True))["seconds"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("error", "word"),
+    [
+        ("NotInstalled: there is no rsync on this machine", "not installed"),
+        ("OSError: there is no rsync on this machine", "not installed"),  # as kept before
+        ("NoEnvironment: no index has it", "not installed"),
+        ("OSError: the line 1Gbit,loss=1% has losses: it needs root", "not available"),
+        ("WorkerFailed: it ended", "failed"),
+    ],
+)
+def test_what_this_machine_lacks_is_not_said_to_have_failed(error: str, word: str) -> None:
+    [row] = rows_of([run_of(OURS, error=error)])
+    assert dict(zip(COLUMNS, row.cells(), strict=True))["seconds"] == word
+    [sentence] = failed([row])
+    assert sentence.startswith(f"{OURS}: ")
+    assert ("tried again by the next invocation" in sentence) is (word != "failed")
+    assert sentence.endswith(error.partition(": ")[2])
 
 
 def test_bytes_that_nobody_counted_are_not_shown_as_none() -> None:
