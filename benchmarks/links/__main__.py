@@ -7,7 +7,8 @@ of all: ``peers --peer streamlink --peer "plain grpcio" --line loopback``. ``sit
 rounds with a near and a far client; see ``sites``. ``probe``, ``bwlimit``, ``traverse``, ``auto``,
 ``finetune`` and ``shipped`` are programs of ``python -m benchmarks``, kept part by part; see
 ``programs``. ``theirs`` runs NVIDIA FLARE's own benchmarks from a clone, kept in the same way.
-``numbers`` runs nothing: it prints each number to reach, with what was seen.
+``numbers`` runs nothing: it prints each number to reach, with what was seen, and makes the pages
+of both plans anew with them.
 
 The status is 1 if a number is missed or a run of ours failed, and 0 if all are met, or there is
 nothing to judge: a peer's failure is a result, and what the deadline leaves is left to later.
@@ -36,7 +37,7 @@ from benchmarks.links.goals import Goal, goals_of
 from benchmarks.links.kept import MEASURED, RESULTS, latest, read
 from benchmarks.links.lines import parse_line
 from benchmarks.links.measuring import measure
-from benchmarks.links.numbers import Counts, current, numbers_of, show_numbers
+from benchmarks.links.numbers import Counts, current, numbers_of, remake_pages, show_numbers
 from benchmarks.links.peers import found
 from benchmarks.links.plans import RAW, SHAPES, Plan, What, crossed, large_plan, plan_of, small_plan
 from benchmarks.links.programs import run_program
@@ -112,7 +113,10 @@ def main(
             run_sites(files, small=small, report=report, plan=plan, runs=runs, since=since,
                       seconds=seconds)  # fmt: skip
         elif command is Command.numbers:
-            _judge(show_numbers(files.folder, counts))
+            goals = show_numbers(files.folder, counts)
+            for each in remake_pages(files.folder, goals, counts):
+                tell(f"written: {each.summary}, {each.table}, {each.page}")
+            _judge(goals)
         else:
             run_one = partial(run_program, files, small=small, report=report, plan=plan,
                               since=since, seconds=seconds)  # fmt: skip

@@ -1,7 +1,9 @@
 """All numbers to reach in one table: what was asked, what was seen, and where it comes from.
 
 It is made from the files that the plans, the two-site job and the programs have written; nothing is
-run. What is not measured with the code of this checkout has a row all the same, and says so.
+run. What is not measured with the code of this checkout has a row all the same, and says so. The
+pages of both plans have the same table, so they are made anew with it: whichever target has ended
+last, all files of a folder say the same.
 """
 
 from __future__ import annotations
@@ -23,13 +25,13 @@ from benchmarks.links.goals import GOAL_COLUMNS, NOT_MEASURED, Goal, goal_rows, 
 from benchmarks.links.kept import MEASURED, R, latest, read
 from benchmarks.links.plans import What
 from benchmarks.links.programs import PROGRAMS, measured_by, read_parts
-from benchmarks.links.reports import Files, print_titled, replace_file
+from benchmarks.links.reports import Files, print_titled, replace_file, write
 from benchmarks.links.sites import series as sites
 from benchmarks.links.sites.goals import site_goals
 from benchmarks.links.sites.report import read_sites
 from benchmarks.links.tables import rows_of
 
-__all__ = ["Counts", "current", "numbers_of", "show_numbers"]
+__all__ = ["Counts", "current", "numbers_of", "remake_pages", "show_numbers"]
 
 Summary = dict[str, Any]
 Counts = Callable[[str, Committed], bool]
@@ -79,6 +81,21 @@ def show_numbers(folder: Path, counts: Counts | None) -> list[Goal]:
     replace_file(files.table, text)
     print(text)
     return goals
+
+
+def remake_pages(folder: Path, numbers: Sequence[Goal], counts: Counts | None) -> list[Files]:
+    """Write tables and page of both plans anew, with these numbers; returns what was written.
+
+    Each shows the runs that count; where none does, those of the last commit, which it names.
+    """
+    written: list[Files] = []
+    for what in What:
+        files = Files(folder, what.value)
+        known = read(files.raw)
+        if runs := _shown(what.value, known, counts) or latest(known):
+            write(files, runs, numbers)
+            written.append(files)
+    return written
 
 
 def _from(path: Path, goals: Iterable[Goal]) -> list[Goal]:

@@ -11,8 +11,9 @@ import pytest
 from benchmarks import auto, finetune, probes, shipped, traverse
 from benchmarks.links.goals import GOAL_COLUMNS, Goal
 from benchmarks.links.kept import append
-from benchmarks.links.numbers import numbers_of, show_numbers
+from benchmarks.links.numbers import Counts, numbers_of, remake_pages, show_numbers
 from benchmarks.links.programs import PROGRAMS, Part
+from benchmarks.links.reports import Files, write
 from tests.benchmarks.links.cases import case_of, run_of
 from tests.benchmarks.links.site_runs import site_run
 
@@ -165,3 +166,43 @@ def test_the_table_is_printed_and_kept_as_text_and_as_json(
     assert capsys.readouterr().out.strip() == text.strip()
     assert all(column in text for column in GOAL_COLUMNS)
     assert len(json.loads((tmp_path / "numbers.json").read_text("utf-8"))) == len(goals)
+
+
+@pytest.mark.slow  # matplotlib
+def test_whichever_page_was_written_first_all_of_a_folder_end_with_the_same_numbers(
+    tmp_path: Path,
+) -> None:
+    """A program that is measured after a page was written is in its table all the same."""
+    plans = [Files(tmp_path, name) for name in ("links", "peers")]
+    for files in plans:
+        append(files.raw, run_of(case_of()))
+        write(files, [run_of(case_of())], numbers_of(tmp_path))
+    wrote(tmp_path, "probe", lines=probed(0.05), commits=["fed"])
+    assert "probe.json" not in plans[0].table.read_text("utf-8")
+    goals = show_numbers(tmp_path, None)
+    assert remake_pages(tmp_path, goals, None) == plans
+    table = (tmp_path / "numbers.txt").read_text("utf-8")
+    for files in plans:
+        assert files.table.read_text("utf-8").endswith(table + "\n")
+        assert files.page.read_text("utf-8").count("probe.json") == len(probes.LINES)
+
+
+@pytest.mark.slow  # matplotlib
+def test_a_page_made_anew_has_the_runs_that_count_or_else_those_of_the_last_commit(
+    tmp_path: Path,
+) -> None:
+    files = Files(tmp_path, "links")
+    for commit, seconds in (("abc", 2.0), ("def", 4.0), ("fed", 8.0)):
+        append(files.raw, run_of(case_of(), seconds, commit=commit))
+    some: list[tuple[Counts, list[str]]] = [
+        (lambda name, run: run.commit != "fed", ["abc", "def"]),
+        (lambda name, run: False, ["fed"]),
+    ]
+    for counts, shown in some:
+        assert remake_pages(tmp_path, [], counts) == [files]
+        assert json.loads(files.summary.read_text("utf-8"))["commits"] == shown
+
+
+def test_where_no_plan_was_run_no_page_is_made(tmp_path: Path) -> None:
+    assert remake_pages(tmp_path, show_numbers(tmp_path, None), None) == []
+    assert not list(tmp_path.glob("*.html"))
