@@ -17,7 +17,7 @@ from benchmarks.links.tables import found_row
 from benchmarks.longline.namespace import why_not
 from benchmarks.parts import Facts, Parts
 
-__all__ = ["LINES", "accuracies", "accuracy_rows"]
+__all__ = ["LINES", "SECONDS", "SMALL_LINES", "SMALL_SECONDS", "accuracies", "accuracy_rows"]
 
 LINES: Mapping[str, Sequence[str]] = {
     # Its emulated line without loss is the same as the last one but for the loss.
@@ -29,24 +29,38 @@ LINES: Mapping[str, Sequence[str]] = {
 }  # fmt: skip
 """By program; ``auto`` and ``shipped`` have none, they move models over loopback."""
 
-SECONDS = 5.0
-"""In each direction."""
+SMALL_LINES: Mapping[str, Sequence[str]] = {
+    "probe": ("100Mbit,50ms",),
+    "bwlimit": ("100Mbit,10ms",),
+    "traverse": ("160Mbit",),
+    "finetune": ("100Mbit",),
+}
+"""Those of a program that is only tried."""
+
+SECONDS, SMALL_SECONDS = 5.0, 0.5
+"""In each direction; the second one where a program is only tried."""
 
 
-def accuracies(name: str, part: Parts) -> dict[str, Facts]:
+def accuracies(name: str, part: Parts, is_small: bool = False) -> dict[str, Facts]:
     """Measure the accuracy of each line that a program uses, as one part of the program each.
+
+    Args:
+        name: of the program.
+        part: measures a line.
+        is_small: whether the program is only tried; then that takes seconds, too.
 
     Returns:
         By line, an ``Accuracy`` as JSON; or why this machine cannot have it, as ``error``.
     """
     found: dict[str, Facts] = {}
-    for text in LINES.get(name, ()):
+    seconds = SMALL_SECONDS if is_small else SECONDS
+    for text in (SMALL_LINES if is_small else LINES).get(name, ()):
         line = parse_line(text)
         if line.kind == "emulated" and (reason := why_not()):
             found[text] = {"error": reason}
         else:
             what = f"the line itself, {text}"
-            found[text] = part(what, 3 * SECONDS, partial(_measured, line))
+            found[text] = part(what, 3 * seconds, partial(_measured, line, seconds))
     return found
 
 
@@ -55,8 +69,8 @@ def accuracy_rows(found: Mapping[str, Facts]) -> list[tuple[str, ...]]:
     return [found_row(parse_line(text), _accuracy(each)) for text, each in found.items()]
 
 
-def _measured(line: Line) -> Facts:
-    return asdict(measure_line(line, SECONDS))
+def _measured(line: Line, seconds: float) -> Facts:
+    return asdict(measure_line(line, seconds))
 
 
 def _accuracy(found: Facts) -> Accuracy | None:

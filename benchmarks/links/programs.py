@@ -198,7 +198,7 @@ def run_program(
     since: str | None,
     seconds: float = inf,
     run: Callable[..., Result] | None = None,
-    find_lines: Callable[[str, Parts], Mapping[str, Facts]] = accuracies,
+    find_lines: Callable[[str, Parts, bool], Mapping[str, Facts]] = accuracies,
 ) -> None:
     """Measure what is left of a program, or only show its last result.
 
@@ -208,7 +208,7 @@ def run_program(
         since: a commit from which on all parts count.
         seconds: until the deadline.
         run: the program; None: the one of ``PROGRAMS`` that has the name of the files.
-        find_lines: measures the lines of a program, each by itself.
+        find_lines: measures the lines of a program, each by itself; also told ``small``.
 
     Raises:
         typer.BadParameter: there is nothing to show.
@@ -223,7 +223,7 @@ def run_program(
     stop_at = 0.0 if plan else time.time() + seconds
     parts = KeptParts(files.raw, here, is_small=small, stop_at=stop_at)
     try:
-        lines = {} if small else find_lines(files.name, parts)
+        lines = find_lines(files.name, parts, small)
         result = (run or PROGRAMS[files.name])(small, part=parts)
     except KeyboardInterrupt:
         tell("interrupted; the same command goes on")

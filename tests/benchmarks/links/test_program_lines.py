@@ -8,7 +8,13 @@ import pytest
 
 from benchmarks import bwlimit, finetune, probes, traverse
 from benchmarks.links.lines import parse_line
-from benchmarks.links.program_lines import LINES, accuracies, accuracy_rows
+from benchmarks.links.program_lines import (
+    LINES,
+    SMALL_LINES,
+    SMALL_SECONDS,
+    accuracies,
+    accuracy_rows,
+)
 from benchmarks.links.programs import PROGRAMS
 from benchmarks.parts import Facts
 
@@ -33,6 +39,17 @@ def test_they_are_those_that_the_programs_use() -> None:
     assert trips == {2 * each.delay for each in traverse.LINES}
 
 
+def test_those_of_a_trial_are_the_ones_that_it_uses() -> None:
+    assert SMALL_LINES.keys() == LINES.keys()
+    lines = {name: parse_line(text) for name, [text] in SMALL_LINES.items()}
+    assert {name: (line.rate, line.round_trip) for name, line in lines.items()} == {
+        "probe": (probes.QUICK.line.rate, probes.QUICK.line.round_trip),
+        "bwlimit": (bwlimit.LINE * 8, 0.01),
+        "traverse": (traverse.QUICK_LINE.bandwidth * 8, 2 * traverse.QUICK_LINE.delay),
+        "finetune": (finetune.SMALL.bandwidth * 8, 0.0),
+    }
+
+
 def test_each_has_a_row_with_what_was_asked_and_found() -> None:
     [row] = accuracy_rows(accuracies("bwlimit", kept))
     assert row == ("100Mbit,10ms", "relay", "100", "97", "96", "10", "20.00", "1.00",
@@ -47,6 +64,7 @@ def test_a_line_that_cannot_be_had_is_named_as_not_measured() -> None:
 @pytest.mark.processes
 @pytest.mark.slow
 def test_a_line_is_measured_by_a_raw_socket() -> None:
-    found = accuracies("bwlimit", lambda name, seconds, measure: measure())
+    found = accuracies("bwlimit", lambda name, seconds, measure: measure(), True)
     assert found["100Mbit,10ms"]["rate"] > 0
+    assert found["100Mbit,10ms"]["seconds"] == SMALL_SECONDS
     assert found["100Mbit,10ms"]["round_trip"] >= 0.01

@@ -16,7 +16,7 @@ from tests.benchmarks.links.test_programs import Program, go
 LINE = {"round_trip": 0.02, "spread": 0.001, "rate": 3.9e8, "seconds": 5.0, "down_rate": 4e8}
 
 
-def lines(name: str, part: Parts) -> dict[str, Facts]:
+def lines(name: str, part: Parts, is_small: bool) -> dict[str, Facts]:
     return {"400Mbit,20ms": LINE}
 
 

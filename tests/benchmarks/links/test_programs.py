@@ -67,7 +67,7 @@ def parts_of(path: Path, here: Here | None = None, **more: Any) -> KeptParts:
 
 def go(folder: Path, program: Program, **more: Any) -> None:
     options = {"small": False, "report": False, "plan": False, "since": None,
-               "find_lines": lambda name, part: {}, **more}  # fmt: skip
+               "find_lines": lambda name, part, is_small: {}, **more}  # fmt: skip
     run_program(Files(folder, "traverse"), **options, run=program.run)
 
 
@@ -192,8 +192,9 @@ def test_the_lines_are_measured_first_and_shown_with_the_result(
 ) -> None:
     found = {"round_trip": 0.02, "spread": 0.001, "rate": 3.9e8, "seconds": 5.0, "down_rate": 4e8}
 
-    def lines(name: str, part: Parts) -> dict[str, Facts]:
-        return {"400Mbit,20ms": part("the line itself", 1.0, lambda: found)}
+    def lines(name: str, part: Parts, is_small: bool) -> dict[str, Facts]:
+        line = part("the line itself", 1.0, lambda: {**found, "seconds": 0.5 if is_small else 5.0})
+        return {"400Mbit,20ms": line}
 
     program = Program()
     go(tmp_path, program, find_lines=lines)
@@ -202,9 +203,10 @@ def test_the_lines_are_measured_first_and_shown_with_the_result(
     assert summary["lines_themselves"] == {"400Mbit,20ms": found}
     parts = read_parts(tmp_path / "traverse.jsonl")
     assert [part.case for part in parts] == ["the line itself", "a", "b", "c"]
-    again = Program()
-    go(tmp_path, again, small=True, find_lines=lines)
-    assert "The lines themselves" not in capsys.readouterr().out
+    go(tmp_path, Program(), small=True, find_lines=lines)
+    assert "The lines themselves" in capsys.readouterr().out
+    trial = json.loads((tmp_path / "traverse.json").read_text("utf-8"))
+    assert trial["lines_themselves"]["400Mbit,20ms"]["seconds"] == 0.5
 
 
 @ASKS_GIT
