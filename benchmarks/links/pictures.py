@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
 from benchmarks.links.cases import MIB, Case, Run
 from benchmarks.links.lines import Line
-from benchmarks.links.plans import RAW
+from benchmarks.links.plans import NOT_FOR, RAW
 from benchmarks.links.savings import saved_shares
 from benchmarks.links.sizes import large_of, seconds_per_gb
 from benchmarks.links.tables import Row
@@ -91,7 +91,14 @@ def saved_picture(rows: Sequence[Row], folder: Path) -> list[Picture]:
     path = folder / "saved.png"
     draw_bars(path, Bars("Bytes on the wire of those of the model", "share", encodings, series),
               width=WIDTH / 2)  # fmt: skip
-    return [Picture(path, "What travels with each encoding; a cross: not measured")]
+    return [Picture(path, f"What travels with each encoding; {_crosses(shares)}")]
+
+
+def _crosses(shares: Mapping[str, Mapping[str, float | None]]) -> str:
+    """Return what a cross means: most of them that an encoding does not apply."""
+    none = [f"{' and '.join(names)} do not apply to {kind.removeprefix('weights, ')} (a cross)"
+            for kind, names in NOT_FOR.items() if kind in shares]  # fmt: skip
+    return "; ".join([*none, "another cross: not measured" if none else "a cross: not measured"])
 
 
 def large_picture(rows: Sequence[Row], folder: Path) -> list[Picture]:

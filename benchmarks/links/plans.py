@@ -11,8 +11,8 @@ from benchmarks.links.cases import Case
 from benchmarks.links.lines import LOOPBACK, Line, parse_line
 from benchmarks.links.payload import Kind, Payload
 
-__all__ = ["COMPUTED", "ENCODED", "LARGE_SIZES", "LINK_LOADS", "OURS", "RAW", "REPEATS", "SHAPES",
-           "SLOW", "Plan", "What", "crossed", "encoded_cases", "large_plan", "plan_of",
+__all__ = ["COMPUTED", "ENCODED", "LARGE_SIZES", "LINK_LOADS", "NOT_FOR", "OURS", "RAW", "REPEATS",
+           "SHAPES", "SLOW", "Plan", "What", "crossed", "encoded_cases", "large_plan", "plan_of",
            "small_plan"]  # fmt: skip
 
 MIB, GB = 1 << 20, 10**9
@@ -28,10 +28,11 @@ ENCODED: dict[Kind, tuple[str, ...]] = {
         "streamlink, fp16",
         "streamlink, int8",
     ),
-    # It is bf16 already.
-    "weights, BF16": (OURS, "streamlink, zstd", "streamlink, planes", AUTO),
+    "weights, BF16": (OURS, "streamlink, zstd", "streamlink, planes", AUTO, "streamlink, int8"),
 }
 """Which encodings are measured with which weights; the first one is without."""
+NOT_FOR: dict[Kind, tuple[str, ...]] = {"weights, BF16": ("bf16", "fp16")}
+"""Which encodings do not apply: these round to two bytes, which the elements have already."""
 SHAPES = (64, 1)
 MOST_SECONDS = 120 * 60.0
 

@@ -1,6 +1,7 @@
 """The values that the receiver must have after each lossy encoding, computed without streamlink.
 
-Each function follows the rule that ``streamlink.encodings`` documents, in plain NumPy, for F32.
+Each function follows the rule that ``streamlink.encodings`` documents, in plain NumPy, for F32;
+``int8`` applies to BF16, too.
 """
 
 from __future__ import annotations
@@ -34,14 +35,17 @@ def to_fp16(values: Values) -> Values:
 def to_int8(values: Values) -> Values:
     """Quantize blocks of 256 with the step ``max|x| / 127``, as ``int8`` does.
 
-    The step is rounded up to 16 significant bits, so that each product is exact.
+    The step is rounded up to 16 significant bits, so that each product is exact; in BF16, which has
+    8 in all, to a power of two.
     """
-    blocks = np.pad(values, (0, -values.size % _BLOCK)).reshape(-1, _BLOCK)
+    bits = _SCALE_BITS if values.itemsize == 4 else 1
+    blocks = np.pad(values.astype(np.float32), (0, -values.size % _BLOCK)).reshape(-1, _BLOCK)
     fraction, exponent = np.frexp(np.abs(blocks).max(axis=1).astype(np.float64) / _STEPS)
-    steps = np.ldexp(np.ceil(np.ldexp(fraction, _SCALE_BITS)), exponent - _SCALE_BITS)
+    steps = np.ldexp(np.ceil(np.ldexp(fraction, bits)), exponent - bits)
     column: Any = np.where(steps, steps, 1.0).astype(np.float32)[:, None]
     kept: Values = (np.rint(blocks / column) * column).reshape(-1)[: values.size]
-    return kept + np.float32(0.0)  # int8 has no negative zero
+    kept += np.float32(0.0)  # int8 has no negative zero
+    return kept.astype(values.dtype, copy=False)
 
 
 ROUNDED: Mapping[str, Callable[[Values], Values]] = {

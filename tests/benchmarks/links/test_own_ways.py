@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -12,9 +14,18 @@ from benchmarks.links.measuring import measure
 from benchmarks.links.payload import Payload, digest
 from benchmarks.links.peers import found
 from benchmarks.links.peers.ours_computed import computed
-from benchmarks.links.plans import COMPUTED, What, encoded_cases, large_plan, plan_of
+from benchmarks.links.plans import (
+    COMPUTED,
+    ENCODED,
+    NOT_FOR,
+    What,
+    encoded_cases,
+    large_plan,
+    plan_of,
+)
 from benchmarks.links.rounded import to_bf16, to_fp16, to_int8
 from benchmarks.links.series import left_to_do, seconds_left
+from streamlink.encodings.int8 import Int8
 from tests.benchmarks.links.test_measuring import links
 from tests.benchmarks.links.test_series import Here
 
@@ -36,6 +47,26 @@ def test_int8_keeps_multiples_of_the_largest_of_each_block_divided_by_127() -> N
     kept = to_int8(np.concatenate([first, second]))
     assert kept[:256].tolist() == np.rint(first).tolist()
     assert kept[256:].tolist() == second.tolist()
+
+
+def test_int8_of_bf16_keeps_multiples_of_a_power_of_two() -> None:
+    values = np.linspace(-100, 100, 256, dtype=np.float32).astype(ml_dtypes.bfloat16)
+    kept = to_int8(values)
+    assert kept.dtype == ml_dtypes.bfloat16
+    assert kept.tolist() == np.rint(values.astype(np.float32)).tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_what_is_computed_apart_for_int8_is_what_streamlink_rounds_to(dtype: type) -> None:
+    values: Any = np.random.default_rng(1).standard_normal(1000, np.float32).astype(dtype)
+    assert to_int8(values).tobytes() == Int8().rounded(values).tobytes()
+
+
+def test_each_encoding_is_measured_with_the_weights_that_it_applies_to() -> None:
+    every = {peer.removeprefix("streamlink, ") for peer in ENCODED["weights, F32"]}
+    for kind, peers in ENCODED.items():
+        left_out = every - {peer.removeprefix("streamlink, ") for peer in peers}
+        assert left_out == set(NOT_FOR.get(kind, ()))
 
 
 def test_weights_are_small_numbers_of_either_kind() -> None:
@@ -87,7 +118,7 @@ def test_a_model_of_weights_arrives_and_encodings_send_less(case: object) -> Non
         "streamlink, planes": 0.97,
         "streamlink, bf16": 0.55,
         "streamlink, fp16": 0.55,
-        "streamlink, int8": 0.3,
+        "streamlink, int8": 1.2 / case.payload.item_bytes,
     }
     assert share < most.get(case.peer, 1.05)
 

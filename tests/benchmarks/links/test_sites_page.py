@@ -44,6 +44,7 @@ def test_the_page_of_lines_has_parts_for_sites_encodings_and_sizes(tmp_path: Pat
     html = files.page.read_text("utf-8")
     assert "Two sites: The job" in html
     assert "What each encoding saved" in html
+    assert "bf16 and fp16 do not apply to BF16 (a cross)" in html
     # Rate, share and memory of the line; encodings; sizes; and those of the sites.
     assert html.count("<img") == 3 + 1 + 1 + 2 + len(VARIANTS)
 
