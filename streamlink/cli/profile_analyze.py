@@ -92,9 +92,9 @@ def forecast(
         typer.echo(f"{name}: {nbytes / 1e9:.1f} GB, {clients} clients")
         for each in formula.forecast(nbytes, clients, largest):
             typer.echo(f"  {_line(each)}")
-    seed = formula.SEED_GB
+    theirs = formula.APPFL_GB
     typer.echo(
-        f"The seed's authors report {seed['server']} GB for their server and {seed['client']} GB "
+        f"APPFL's authors report {theirs['server']} GB for their server and {theirs['client']} GB "
         "for a client of 70B; quoted, not measured here."
     )
     if run is not None:

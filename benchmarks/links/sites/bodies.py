@@ -103,7 +103,7 @@ def client(
     added: float,
     has_room: bool,
 ) -> None:
-    """Add a small number to every element, round after round, as the seed's clients do.
+    """Add a small number to every element, round after round, as the clients of FLARE's notes do.
 
     Args:
         port: to whoever started this process.

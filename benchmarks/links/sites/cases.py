@@ -29,7 +29,7 @@ class Variant:
         gather: how updates are gathered.
         encoding: how models travel, in both directions.
         duplex: whether the next model goes down while updates still come up.
-        executor: what the clients are; the seed's are whole.
+        executor: what the clients are; those of FLARE's notes are whole.
     """
 
     gather: Gather

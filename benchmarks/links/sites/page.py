@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.links.failures import made_good
-from benchmarks.links.sites import seed
+from benchmarks.links.sites import flare
 from benchmarks.links.sites.cases import CLIENTS, FAR, NEAR, SiteRun
 from benchmarks.links.sites.pictures import time_pictures, use_pictures
 from benchmarks.links.sites.report import NO_DUPLEX, tables_of
@@ -54,13 +54,13 @@ def parts_of(
               next((count for start, count in texts.items() if name.startswith(start)), 1))
         for name, columns, cells in tables_of(runs)
     ]  # fmt: skip
-    said = [f"{who}: “{words}”" for who, words in seed.SAID.items()]
+    said = [f"{who}: “{words}”" for who, words in flare.SAID.items()]
     return [
         *tables,
         *([Notes(f"{title}What failed", failed)] if failed else []),
         *time_pictures(rows, folder),
         *use_pictures(rows, folder),
-        Notes(f"{title}What the seed says ({seed.SOURCE})", said),
+        Notes(f"{title}What {flare.NAME} say ({flare.SOURCE})", said),
         Notes(f"{title}Why these settings", _reasons(runs)),
         Notes(f"{title}How it is measured", METHOD),
     ]

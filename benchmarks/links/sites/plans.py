@@ -11,10 +11,11 @@ from benchmarks.links.sites.cases import CLIENTS, FAR, NEAR, Encoding, SiteCase,
 
 __all__ = ["SitePlan", "lines_of", "plan_seconds", "site_plan", "small_site_plan"]
 
-KEYS, ROUNDS = 64, 3  # the seed's
-KEY_BYTES = 4_000_000  # a 500th of the seed's
+KEYS, ROUNDS = 64, 3  # those of FLARE's notes
+KEY_BYTES = 4_000_000  # a 500th of theirs
 NEAR_LINE, FAR_LINE = "500Mbit,40ms", "100Mbit,200ms"
-"""About the rates that the seed's times make of 128 GB; the far one has the delay five times."""
+"""About the rates that the times of FLARE's notes make of 128 GB; the far one has five times the
+delay."""
 ENCODINGS: tuple[Encoding, ...] = ("plain", "auto", "bf16")
 GATHERED = (
     Variant("lockstep"),

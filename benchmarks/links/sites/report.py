@@ -14,7 +14,7 @@ from benchmarks.links.failures import made_good
 from benchmarks.links.goals import GOAL_COLUMNS, goal_rows
 from benchmarks.links.kept import read_as
 from benchmarks.links.reports import Files, print_titled, replace_file
-from benchmarks.links.sites import seed
+from benchmarks.links.sites import flare
 from benchmarks.links.sites.cases import SiteRun
 from benchmarks.links.sites.goals import site_goals
 from benchmarks.links.sites.tables import (
@@ -71,22 +71,22 @@ def text_of(runs: Sequence[SiteRun]) -> str:
     console = Console(file=io.StringIO(), width=400)
     for title, columns, rows in tables_of(runs):
         print_titled(console, title, columns, rows)
-    console.print(f"The seed: {seed.SOURCE}. {NO_DUPLEX}", soft_wrap=True)
+    console.print(f"{flare.NAME}: {flare.SOURCE}. {NO_DUPLEX}", soft_wrap=True)
     for failure in (*failures(rows_of(runs)), *made_good(runs)):
         console.print(failure, markup=False, soft_wrap=True)
     return str(console.file.getvalue())  # type: ignore[attr-defined]
 
 
 def summary_of(runs: Sequence[SiteRun]) -> dict[str, Any]:
-    """Return all runs as JSON without their looks, and the seed's figures."""
+    """Return all runs as JSON without their looks, and the figures of FLARE's notes."""
     return {
         "commits": sorted({run.commit for run in runs}),
         "machines": sorted({run.where for run in runs}),
-        "seed": {
-            "source": seed.SOURCE,
-            "model_bytes": seed.MODEL_BYTES,
-            "seconds": {" ".join(way): each for way, each in seed.SECONDS.items()},
-            "timeouts": seed.TIMEOUTS,
+        "seed": {  # as in what is kept from before
+            "source": flare.SOURCE,
+            "model_bytes": flare.MODEL_BYTES,
+            "seconds": {" ".join(way): each for way, each in flare.SECONDS.items()},
+            "timeouts": flare.TIMEOUTS,
         },
         "numbers_to_reach": [goal.as_json() for goal in site_goals(runs)],
         "runs": [_without_looks(run.as_json()) for run in runs],

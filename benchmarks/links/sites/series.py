@@ -18,7 +18,7 @@ from benchmarks.links.sites.plans import SitePlan, lines_of, plan_seconds
 
 __all__ = ["MEASURED", "left_to_do", "run_plan", "summary"]
 
-SHOWING = ("command", "goals", "page", "pictures", "plans", "report", "seed", "series", "tables")
+SHOWING = ("command", "flare", "goals", "page", "pictures", "plans", "report", "series", "tables")
 USED = ("accuracy", "asking", "lines", "loopback", "payload", "places", "relaying", "rounded",
         "shaped")  # fmt: skip
 PROCESSES = ("closing", "lanes", "lines", "pipes", "processes", "relay", "worker")

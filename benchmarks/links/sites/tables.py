@@ -1,4 +1,4 @@
-"""The tables of the two-site job, beside the seed's own figures."""
+"""The tables of the two-site job, beside the figures of FLARE's notes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from benchmarks.links.failures import standing
-from benchmarks.links.sites import seed
+from benchmarks.links.sites import flare
 from benchmarks.links.sites.cases import CLIENTS, FAR, NEAR, SERVER, SiteCase, SiteRun
 from benchmarks.links.tables import FOUND_COLUMNS, found_row
 
@@ -31,7 +31,7 @@ ROUND_COLUMNS = (
     "wire, MB",
 )  # fmt: skip
 LINE_COLUMNS = ("client", *FOUND_COLUMNS)
-SETTING_COLUMNS = ("setting", "near", "far", "server", "the seed's")
+SETTING_COLUMNS = ("setting", "near", "far", "server", flare.NAME)
 
 
 @dataclass(frozen=True)
@@ -69,17 +69,20 @@ def failures(rows: Sequence[SiteRow]) -> list[str]:
 
 
 def job_rows(rows: Sequence[SiteRow]) -> list[tuple[str, ...]]:
-    """Return what each case took and used; the seed's memory comes first."""
-    return [_seed_job(), *(_job_row(row) for row in rows)]
+    """Return what each case took and used; the memory of FLARE's notes comes first."""
+    return [_flare_job(), *(_job_row(row) for row in rows)]
 
 
 def time_rows(rows: Sequence[SiteRow]) -> list[tuple[str, ...]]:
-    """Return the time of each way of each client; the seed's come first, also as of our size."""
-    found = [_times("the seed", "plain", seed.MODEL_BYTES, dict(seed.SECONDS))]
+    """Return the time of each way of each client.
+
+    Those of FLARE's notes come first, also as of our size.
+    """
+    found = [_times(flare.NAME, "plain", flare.MODEL_BYTES, dict(flare.SECONDS))]
     for nbytes in dict.fromkeys(row.case.nbytes for row in rows):
-        share = nbytes / seed.MODEL_BYTES
-        scaled = {way: seconds * share for way, seconds in seed.SECONDS.items()}
-        found.append(_times(f"the seed ÷ {1 / share:.4g}", "plain", nbytes, scaled))
+        share = nbytes / flare.MODEL_BYTES
+        scaled = {way: seconds * share for way, seconds in flare.SECONDS.items()}
+        found.append(_times(f"{flare.NAME} ÷ {1 / share:.4g}", "plain", nbytes, scaled))
     for row in rows:
         times = {way: way_seconds(row, *way) for way in WAYS}
         found.append(_times(*row.head, row.case.nbytes, times))
@@ -103,7 +106,7 @@ def line_rows(runs: Sequence[SiteRun]) -> list[tuple[str, ...]]:
 
 
 def setting_rows(runs: Sequence[SiteRun]) -> list[tuple[str, ...]]:
-    """Return what the probe proposed the last time, and the seed's timeouts."""
+    """Return what the probe proposed the last time, and the timeouts of FLARE's notes."""
     probed = runs[-1].probed if runs else {}
     if not probed:
         return []
@@ -111,14 +114,14 @@ def setting_rows(runs: Sequence[SiteRun]) -> list[tuple[str, ...]]:
     for name in probed[NEAR].reasons:
         values = [probed[client].settings.get(name) for client in CLIENTS]
         key = name.partition(".")[2]
-        theirs = str(seed.TIMEOUTS.get(key, "–"))
+        theirs = str(flare.TIMEOUTS.get(key, "–"))
         unit = ", s" if name.startswith("timeouts.") else ""
         most = max((each for each in values if each is not None), default=None)
         cells = ("default" if each is None else _setting(key, each) for each in (*values, most))
         found.append((f"{key}{unit}", *cells, theirs))
     rates = [f"{each.down * 8e-6:.4g} / {each.up * 8e-6:.4g}" for each in probed.values()]
     trips = [f"{each.round_trip * 1e3:.1f}" for each in probed.values()]
-    their_rates = [" / ".join(f"{seed.MODEL_BYTES * 8e-6 / seed.SECONDS[client, way]:.0f}"
+    their_rates = [" / ".join(f"{flare.MODEL_BYTES * 8e-6 / flare.SECONDS[client, way]:.0f}"
                               for way in ("down", "up")) for client in CLIENTS]  # fmt: skip
     return [
         ("rate down / up, Mbit/s", *rates, "", "; ".join(their_rates)),
@@ -140,13 +143,13 @@ def way_seconds(row: SiteRow, client: str, direction: str, number: int | None = 
     return median(found) if found else 0.0
 
 
-def _seed_job() -> tuple[str, ...]:
+def _flare_job() -> tuple[str, ...]:
     server, client = (
-        f"{low / seed.MODEL_BYTES:.2g} to {high / seed.MODEL_BYTES:.2g}"
-        for low, high in (seed.MEMORY_BYTES[SERVER], seed.MEMORY_BYTES["client"])
+        f"{low / flare.MODEL_BYTES:.2g} to {high / flare.MODEL_BYTES:.2g}"
+        for low, high in (flare.MEMORY_BYTES[SERVER], flare.MEMORY_BYTES["client"])
     )
     blank = [""] * 6
-    return ("the seed", "plain", *blank, server, client, client, *[""] * 3)
+    return (flare.NAME, "plain", *blank, server, client, client, *[""] * 3)
 
 
 def _job_row(row: SiteRow) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ __all__ = ["ADDED", "after", "count_wrong_bytes", "model_of", "table", "write"]
 Floats = npt.NDArray[np.float32]
 
 ADDED = {NEAR: np.float32(2.0**-10), FAR: np.float32(3 * 2.0**-10)}
-"""What each client's work adds to every element: the seed's "small number"."""
+"""What each client's work adds to every element: the "small number" of FLARE's notes."""
 ENTRIES = 1 << 21
 """Of the table: 8 MiB, so that no chunk has the same bytes twice, which an encoder would find."""
 APART = 977 * 1021  # entries by which each tensor is shifted, so that no two tensors are alike

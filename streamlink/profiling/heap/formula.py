@@ -15,7 +15,7 @@ import streamlink as sl
 from streamlink.profiling.heap.figures import BASELINE, OPTIMIZED, Figures, Measure
 from streamlink.profiling.heap.observed import Run
 
-__all__ = ["LARGEST", "MODELS", "SEED_GB", "WIDTHS", "Check", "Forecast", "checks", "forecast"]
+__all__ = ["APPFL_GB", "LARGEST", "MODELS", "WIDTHS", "Check", "Forecast", "checks", "forecast"]
 
 MODELS = {"8B": 8_030_261_248, "70B": 70_553_706_496}
 """Parameters of Llama 3.1, by name."""
@@ -23,8 +23,8 @@ LARGEST = {"8B": 128_256 * 4096, "70B": 128_256 * 8192}
 """Parameters of their largest tensor, the embedding."""
 WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4}
 """Bytes of a parameter."""
-SEED_GB = {"server": 309.8, "client": 302.6}
-"""What the seed's authors report for 70B parameters, by role (GB). Not measured here."""
+APPFL_GB = {"server": 309.8, "client": 302.6}
+"""What APPFL's authors report for 70B parameters, by role (GB). Not measured here."""
 
 _REST_BYTES = 16 << 20
 """Code that is loaded late, stacks of threads, buffers of the store."""

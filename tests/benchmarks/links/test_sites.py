@@ -15,7 +15,7 @@ from benchmarks.links.cases import Accuracy
 from benchmarks.links.failures import standing
 from benchmarks.links.goals import MORE_MEMORY_BYTES
 from benchmarks.links.lines import Line
-from benchmarks.links.sites import seed, weights
+from benchmarks.links.sites import flare, weights
 from benchmarks.links.sites.cases import (
     CLIENTS,
     FAR,
@@ -174,7 +174,7 @@ def test_the_plan_is_the_seeds_job_in_all_variants_and_ends_in_time() -> None:
     assert far.rate is not None
     assert near.rate / far.rate == pytest.approx(5)
     assert far.round_trip / near.round_trip == pytest.approx(5)
-    assert {(case.keys, case.rounds) for case in plan.cases} == {(seed.KEYS, 3)}
+    assert {(case.keys, case.rounds) for case in plan.cases} == {(flare.KEYS, 3)}
     encodings = {case.variant.encoding for case in plan.cases}
     ways = {(case.variant.gather, case.variant.duplex) for case in plan.cases}
     assert encodings == {"plain", "auto", "bf16"}
@@ -329,6 +329,17 @@ def test_a_job_whose_model_is_not_exact_misses_its_number() -> None:
 
 def test_the_report_says_why_there_is_no_spool_with_duplex() -> None:
     assert "no spool with duplex" in text_of([site_run()])
+
+
+def test_the_tables_name_whose_figures_are_beside_ours() -> None:
+    text = text_of([site_run()])
+    for words in (
+        "FLARE's notes ",
+        "FLARE's notes ÷ ",
+        'NVIDIA FLARE, documentation, "Large Models"',
+    ):
+        assert words in text, words
+    assert "seed" not in text
 
 
 def test_the_summary_names_its_source_and_leaves_out_the_looks() -> None:

@@ -32,6 +32,8 @@ def test_a_page_has_the_times_of_each_encoding_and_the_use_of_each_variant(tmp_p
     assert not re.search(r"(src|href)=\"(?!data:)", html)
     assert html.count("<img") == 2 + len(VARIANTS)
     assert "around 2300 seconds" in html
+    assert "What FLARE&#x27;s notes say (NVIDIA FLARE, documentation" in html
+    assert "the seed" not in html
 
 
 @pytest.mark.slow

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from benchmarks.links.sites.cases import FAR, NEAR
 
-__all__ = ["KEYS", "MEMORY_BYTES", "MODEL_BYTES", "SAID", "SECONDS", "SOURCE", "TIMEOUTS"]
+__all__ = ["KEYS", "MEMORY_BYTES", "MODEL_BYTES", "NAME", "SAID", "SECONDS", "SOURCE", "TIMEOUTS"]
 
+NAME = "FLARE's notes"
+"""What tables call them."""
 SOURCE = 'NVIDIA FLARE, documentation, "Large Models"'
 MODEL_BYTES = 128 * 10**9
 KEYS = 64
