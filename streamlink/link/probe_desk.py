@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, SpecMismatch, StreamlinkError
+from streamlink.errors import AbortCode, StreamlinkError
 from streamlink.link.client_request import ClientRequest
 from streamlink.link.probe_wire import (
     BEGIN,
@@ -46,7 +46,6 @@ from streamlink.link.receive_model import receive_model
 from streamlink.link.receive_transfer import KnownSpecs
 from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
-from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import Request
 from streamlink.transport.hub import Hub
 from streamlink.transport.session import Session
@@ -372,7 +371,7 @@ class _Probe:
                 with self._counted(asked.send(model.spec)) as outgoing:
                     send_model(outgoing, model)
             else:
-                receive_model(asked.receive(), lambda model: _discard(model.spec, nbytes))
+                receive_model(asked.receive(), lambda model: Discard(model.spec, nbytes))
         except StreamlinkError as error:
             logger.info("the probe of %s: %s", self.session.peer_name, error)
             asked.fail(error)
@@ -395,12 +394,6 @@ class _Probe:
             with self._lock:
                 self._leaving.remove(outgoing)
                 self._resent += outgoing.stats.resent_bytes
-
-
-def _discard(spec: ModelSpec, nbytes: int) -> Discard:
-    if spec.nbytes != nbytes:
-        raise SpecMismatch(f"the probe sends {spec.nbytes} bytes, and has asked for {nbytes}")
-    return Discard(spec)
 
 
 def _facts(config: LinkConfig) -> Mapping[str, str]:

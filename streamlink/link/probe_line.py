@@ -1,6 +1,7 @@
 """``ProbeLine``: the end that probes a line: round trips, and models that go either way.
 
-It measures and judges nothing: what a server gets to do is decided by ``probing``.
+It measures and judges nothing: what a server gets to do is decided by ``probing``. But it takes no
+more from a server than it has asked for, and for no longer than a probe lasts.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from streamlink.link.probe_wire import (
     INITIAL_WINDOW,
     LONG_INITIAL,
     LONGEST_WINDOW,
+    MAX_PROBE_SECONDS,
     MODELS,
+    PROBE_MARGIN_SECONDS,
     TOKEN,
     UP,
     Discard,
@@ -59,6 +62,7 @@ NO_WINDOWS: Mapping[Way, int] = MappingProxyType({})
 
 _SAMPLE_SECONDS = 0.005  # a small window is over soon
 _LAST_SECONDS = 1.0  # what an ending session may take
+_LONGEST_SECONDS = MAX_PROBE_SECONDS + PROBE_MARGIN_SECONDS
 _ECHO_SECONDS = 0.1  # between two echoes; far below what a session accepts in small frames
 
 
@@ -146,6 +150,7 @@ class ProbeLine(Closing):
         try:
             session = self._session = dialer.connect(_refuse, tries_for=0.0)
             self._until_closed.callback(session.close, "the probe has ended")
+            threading.Thread(target=self._watch, name="probe-watch", daemon=True).start()
             facts = {TOKEN: self._token} if self._token else {}
             seconds = self._config.timeouts.connect_timeout
             reply = ask_server(self._session, BEGIN, facts, seconds, self._cancel)
@@ -192,6 +197,18 @@ class ProbeLine(Closing):
 
     def __enter__(self) -> Self:
         return self.start()
+
+    def _watch(self) -> None:
+        """End a probe that lasts too long: the server has not."""
+        session = self._session
+        if not session.closed.wait(_LONGEST_SECONDS):
+            session.abort(
+                AbortCode.COMMUNICATION_TIMEOUT,
+                f"this end has ended the probe after {_LONGEST_SECONDS:g} s: "
+                f"{session.peer_name} should have done so after {MAX_PROBE_SECONDS:g} s; it keeps "
+                "no limit, or nothing it says arrives; try again with fewer bytes, such as "
+                "--most 32MiB",
+            )
 
     # --- measuring ------------------------------------------------------------------------------
 
@@ -272,7 +289,7 @@ class ProbeLine(Closing):
         with self._ask(way, nbytes, initial_window) as answer:
             if way == "down":
                 incoming = note.transfer = answer.receive()
-                return receive_model(incoming, lambda model: Discard(model.spec))
+                return receive_model(incoming, lambda model: Discard(model.spec, nbytes))
             model = probe_model(nbytes)
             outgoing = note.transfer = answer.send(model.spec)
             return send_model(outgoing, model)

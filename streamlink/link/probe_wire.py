@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamlink.config import LinkConfig, StreamConfig
+from streamlink.errors import SpecMismatch
 from streamlink.model.computed import GeneratedModel
 from streamlink.model.interfaces import Progress
 from streamlink.model.spec import ModelSpec, TensorSpec
@@ -32,6 +33,7 @@ __all__ = [
     "MAX_PROBE_SECONDS",
     "MAX_RESENT_BYTES",
     "MODELS",
+    "PROBE_MARGIN_SECONDS",
     "TOKEN",
     "UP",
     "WINDOW",
@@ -64,7 +66,10 @@ MAX_RESENT_BYTES = 128 << 20
 """The most that a server sends one probe again, after lost connections and damage (bytes)."""
 
 MAX_PROBE_SECONDS = 60.0
-"""The longest that a probe lasts (seconds)."""
+"""The longest that a probe lasts: then the server ends it (seconds)."""
+
+PROBE_MARGIN_SECONDS = 10.0
+"""How much later the probing end ends it, where the server has not (seconds)."""
 
 _PERIOD = 1 << 20
 
@@ -119,11 +124,23 @@ def _fill(tensor: TensorSpec, start: int, out: npt.NDArray[Any]) -> None:
 
 
 class Discard:
-    """A sink that drops what it is given."""
+    """A sink that drops what it is given.
+
+    Args:
+        spec: of the model that comes.
+        nbytes: the size that the probe has asked for.
+
+    Raises:
+        SpecMismatch: the model has another size; a peer would move as much as it likes.
+    """
 
     is_prompt = True
 
-    def __init__(self, spec: ModelSpec) -> None:
+    def __init__(self, spec: ModelSpec, nbytes: int) -> None:
+        if spec.nbytes != nbytes:
+            raise SpecMismatch(
+                f"a model of {spec.nbytes} bytes comes where the probe has asked for {nbytes}"
+            )
         self.spec = spec
 
     def write(self, offset: int, payload: memoryview) -> None:

@@ -253,7 +253,7 @@ def test_a_model_moves_whatever_window_it_should_begin_with(
     asked(line, BEGIN)
     reply = asked(line, DOWN, bytes="100000", initial_window_bytes=window)
     with Answer(dialer, line, DOWN, reply, KnownSpecs()) as answer:
-        receipt = receive_model(answer.receive(), lambda model: Discard(model.spec))
+        receipt = receive_model(answer.receive(), lambda model: Discard(model.spec, 100_000))
     assert receipt.stats.received_bytes == 100_000
 
 
