@@ -175,6 +175,11 @@ class ProbeLine(Closing):
         told = parse_size(self.server.get(MODELS, ""))
         return told or self._config.limits.max_streams  # the server is older
 
+    @property
+    def reconnects(self) -> int:
+        """How often the connection of the session was lost and came back (count)."""
+        return self._session.reconnects
+
     def initial_window(self, way: Way, round_trip: float) -> int:
         """Return the initial window of a model under the sender's settings (bytes).
 

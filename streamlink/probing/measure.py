@@ -64,7 +64,7 @@ def measure(
         Cancelled: the token of ``line`` was cancelled.
         StreamlinkError: the server or the line failed, or the server has ended the probe.
     """
-    began = line.clock()
+    began, reconnects = line.clock(), line.reconnects
     tell("round trips on the idle line")
     idle = RoundTrips.of([line.echo() for _ in range(_ECHOES)])
     run = _Run(line, seconds, most, idle.lowest)
@@ -106,7 +106,7 @@ def measure(
         up_several=up_several,
         down_both_several=down_both_several,
         up_both_several=up_both_several,
-        lost_connections=sum(each.resumes for each in run.flows),
+        lost_connections=sum(each.resumes for each in run.flows) + line.reconnects - reconnects,
         seconds=line.clock() - began,
         nbytes=sum(each.nbytes for each in run.flows),
     )

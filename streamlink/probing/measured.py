@@ -60,7 +60,7 @@ class Measured:
     models at a time."""
     up_both_several: Speed | None
     lost_connections: int
-    """Connections of models that broke and were replaced (count)."""
+    """Connections that broke and were replaced, of models and of the session (count)."""
     seconds: float
     """How long the probe took."""
     nbytes: int

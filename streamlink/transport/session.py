@@ -89,8 +89,8 @@ class Session:
         self.closed = pump.clock.event()
         self.clock = pump.clock
         self.began_at = self.clock()
-        self.left_because = "session closed"
-        """Why this end has left, if it has."""
+        self.left_because = "session closed"  # if this end has left
+        self.reconnects = 0  # how often its connection was lost and came back
         self._pump = pump
         self._on_request = on_request
         self._on_closed = on_closed
@@ -411,9 +411,8 @@ class Session:
             case RequestReceived(request) if self._on_request is not None:
                 self._hand_over(self._on_request, request)
             case RequestReceived(request):
-                self.reply(
-                    request, error=f"requests of topic {request.topic!r} are not answered here"
-                )
+                fault = f"requests of topic {request.topic!r} are not answered here"
+                self.reply(request, error=fault)
             case RequestCancelled(number, reason) if self._on_called_off is not None:
                 self._on_called_off(self, number, reason)
             case Disconnected(reason, patience):
@@ -428,6 +427,7 @@ class Session:
                     extra=noted("session lost", peer=self.peer_name, reason=reason),
                 )
             case Reconnected(seconds):
+                self.reconnects += 1
                 offers.renew(self._offered())
                 self._is_here.set()
                 extra = noted("session back", peer=self.peer_name, seconds=round(seconds, 3))

@@ -47,6 +47,10 @@ class LongLine(ProbeLine):
             self.server |= {INITIAL_WINDOW: str(_OWN), LONG_INITIAL: str(4 << 20)}
             self.server[LONGEST_WINDOW] = str(longest_window)
 
+    @property
+    def reconnects(self) -> int:
+        return 0
+
     def echo(self) -> float:
         return self._round_trip
 

@@ -136,6 +136,25 @@ def test_a_probe_counts_the_connections_that_it_has_lost() -> None:
     assert measured.up.rate > 0
 
 
+def test_a_probe_counts_the_connection_of_its_session_too() -> None:
+    with (
+        Server() as server,
+        Relay("127.0.0.1", server.port, with_data_port=True) as relay,
+        ProbeLine(f"127.0.0.1:{relay.port}") as line,
+    ):
+        wait_for_carrier(line, "tcp")
+        relay.reset()
+        until(lambda: line.echo() > 0 and line.reconnects == 1)
+
+        def tell(what: str) -> None:
+            if what == "up, alone":  # no model moves yet
+                relay.reset()
+
+        measured = measure(line, address=server.address, seconds=0.5, most=4 << 20, tell=tell)
+        assert line.reconnects == 2
+    assert measured.lost_connections >= 1
+
+
 @contextmanager
 def strict_desk(config: LinkConfig, **limits: Any) -> Iterator[int]:
     """A server that only answers probes, within these limits: its port."""
