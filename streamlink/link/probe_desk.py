@@ -43,7 +43,7 @@ from streamlink.link.probe_wire import (
     probe_model,
 )
 from streamlink.link.receive_model import receive_model
-from streamlink.link.receive_transfer import KnownSpecs
+from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.protocol.frames import Request
@@ -77,7 +77,7 @@ class ProbeDesk:
         on_session: gets all other sessions.
         token: what a probe has to know; empty: nothing.
         cancel: ends what a probe moves.
-        most_resent: how much is sent again to one probe before it ends (bytes).
+        most_resent: how much is sent again, by both ends, before a probe ends (bytes).
         begins_within: how long a session may take to ask for its probe (seconds).
     """
 
@@ -256,9 +256,9 @@ class ProbeDesk:
             if is_late and probe.expire():
                 return f"a probe asks for {BEGIN} within {self._begins_within:g} s"
             return ""
-        # A peer may ask for the same bytes as often as it likes.
+        # A peer may ask for the same bytes as often as it likes, and send them so, too.
         if probe.resent_bytes > self._most_resent:
-            return f"a probe is sent at most {self._most_resent} bytes again"
+            return f"a probe moves at most {self._most_resent} bytes again"
         return self.interruption()
 
     def _end(self, probe: _Probe) -> None:
@@ -280,7 +280,7 @@ class _Probe:
         self._known = KnownSpecs()
         self._lock = threading.Lock()  # of ``has_begun`` and what follows
         self._is_expired = False
-        self._leaving: list[SendTransfer] = []
+        self._moving: list[SendTransfer | ReceiveTransfer] = []
         self._resent = 0  # by transfers that have ended (bytes)
 
     def take(self, request: Request) -> None:
@@ -325,9 +325,9 @@ class _Probe:
 
     @property
     def resent_bytes(self) -> int:
-        """What was sent again of all its models (bytes)."""
+        """What was sent again of all its models, either way (bytes)."""
         with self._lock:
-            return self._resent + sum(each.stats.resent_bytes for each in self._leaving)
+            return self._resent + sum(map(_resent, self._moving))
 
     def _move(self, request: Request) -> None:
         try:
@@ -368,10 +368,13 @@ class _Probe:
         try:
             if request.topic == DOWN:
                 model = probe_model(nbytes)
-                with self._counted(asked.send(model.spec)) as outgoing:
+                outgoing = asked.send(model.spec)
+                with self._counted(outgoing):
                     send_model(outgoing, model)
             else:
-                receive_model(asked.receive(), lambda model: Discard(model.spec, nbytes))
+                incoming = asked.receive()
+                with self._counted(incoming):
+                    receive_model(incoming, lambda model: Discard(model.spec, nbytes))
         except StreamlinkError as error:
             logger.info("the probe of %s: %s", self.session.peer_name, error)
             asked.fail(error)
@@ -385,15 +388,21 @@ class _Probe:
         return beginning_with(config, initial_window) if initial_window else config
 
     @contextmanager
-    def _counted(self, outgoing: SendTransfer) -> Iterator[SendTransfer]:
+    def _counted(self, transfer: SendTransfer | ReceiveTransfer) -> Iterator[None]:
         with self._lock:
-            self._leaving.append(outgoing)
+            self._moving.append(transfer)
         try:
-            yield outgoing
+            yield
         finally:
             with self._lock:
-                self._leaving.remove(outgoing)
-                self._resent += outgoing.stats.resent_bytes
+                self._moving.remove(transfer)
+                self._resent += _resent(transfer)
+
+
+def _resent(transfer: SendTransfer | ReceiveTransfer) -> int:
+    """Return what was sent again, and damaged chunks that came (bytes)."""
+    stats = transfer.stats
+    return stats.resent_bytes + stats.wasted_bytes
 
 
 def _facts(config: LinkConfig) -> Mapping[str, str]:

@@ -60,10 +60,10 @@ grants, the one that its streams have where the round trip is long, and how many
 the same time."""
 
 MAX_PROBE_BYTES = 256 << 20
-"""The most that one probe moves, both directions together (bytes of models)."""
+"""The most that one probe moves, both directions together (bytes of models, each counted once)."""
 
 MAX_RESENT_BYTES = 128 << 20
-"""The most that a server sends one probe again, after lost connections and damage (bytes)."""
+"""The most that moves again after lost connections and damage, both ways together (bytes)."""
 
 MAX_PROBE_SECONDS = 60.0
 """The longest that a probe lasts: then the server ends it (seconds)."""

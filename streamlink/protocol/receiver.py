@@ -239,6 +239,7 @@ class ReceiveStream(ChunkReceiver):
             moving_seconds=seconds,
             moving_bytes=nbytes,
             saved_bytes=self._saved_bytes,
+            wasted_bytes=self._wasted_bytes,
             **self._shared_stats(),
         )
 

@@ -66,6 +66,7 @@ class ChunkReceiver(StreamMachine):
         self._is_whole = False  # every byte was delivered and consumed
         self._meter = ReceiveMeter()
         self._saved_bytes = 0  # on the wire, by encodings
+        self._wasted_bytes = 0  # of chunks that were dropped
         self._part = 0  # what a bandwidth limit permits at a time; 0: there is none
         self._ahead = 0  # how much may be on its way where nothing shrinks
         self._cost = CreditCost()
@@ -227,6 +228,7 @@ class ChunkReceiver(StreamMachine):
         if self._pages.is_wanted:
             raise self._violation("sent a chunk before the description of its model")
         if not chunk.is_intact:
+            self._wasted_bytes += chunk.wire_bytes
             # No request leaves on a channel that retires; what one that is lost owes comes again.
             if channel.is_retiring:
                 self.detach(now=now, channel=channel.number)
@@ -264,6 +266,7 @@ class ChunkReceiver(StreamMachine):
             )
 
     def _count_duplicate(self, chunk: Chunk, now: float) -> None:
+        self._wasted_bytes += chunk.wire_bytes
         # A lost channel may have delivered what another sends again; a flood of it is no accident.
         if not self._frame_budget.take_token(now=now):
             raise self._violation(

@@ -117,6 +117,8 @@ class StreamStats:
     """How many arrived in that time, counted on the wire."""
     saved_bytes: int = 0
     """How many did not travel, because chunks were encoded."""
+    wasted_bytes: int = 0
+    """Receiver: payload that arrived and was not used, because it was here already or damaged."""
     extent: Extent = _NO_BYTES
     """The bytes that travel: those of its extent that the receiver did not have from before."""
 

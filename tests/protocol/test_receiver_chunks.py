@@ -57,6 +57,15 @@ def test_a_damaged_chunk_is_asked_for_again_by_its_number_alone() -> None:
     assert (receiver.stats.repairs, receiver.stats.chunks) == (1, 3)
 
 
+def test_what_comes_twice_or_damaged_is_counted_as_wasted() -> None:
+    receiver = fed(streaming_receiver(), a_chunk(0), a_chunk(1))
+    assert receiver.stats.wasted_bytes == 0
+    fed(receiver, a_chunk(2, offset=0))
+    assert receiver.stats.wasted_bytes == 4 * KiB
+    fed(receiver, broken := damaged(sequence=3))
+    assert receiver.stats.wasted_bytes == 4 * KiB + broken.wire_bytes
+
+
 def test_damage_without_end_ends_the_stream() -> None:
     receiver = streaming_receiver(small_config(max_repairs=1))
     for _ in range(11):

@@ -179,8 +179,26 @@ def test_a_probe_that_has_too_much_sent_again_is_ended() -> None:
         ProbeLine(f"127.0.0.1:{relay.port}", both) as line,
     ):
         relay.cut_after(1_000_000, "down")  # and what has left and waits for the line is lost
-        with pytest.raises(StreamAborted, match="is sent at most 0 bytes again"):
+        with pytest.raises(StreamAborted, match="a probe moves at most 0 bytes again"):
             line.move([("down", 20_000_000)])
+
+
+def test_a_probe_that_sends_too_much_again_is_ended() -> None:
+    both = config("auto")
+    with (
+        strict_desk(both, most_resent=0) as port,
+        Relay("127.0.0.1", port, with_data_port=True) as relay,
+        ProbeLine(f"127.0.0.1:{relay.port}", both) as line,
+    ):
+        wait_for_carrier(line, "tcp")
+        relay.flip("up", at=[1_000_000])  # a chunk that is damaged comes again
+
+        def move_and_wait() -> None:
+            line.move([("up", 3_000_000)])
+            until(lambda: line.echo() < 0)  # the server may notice it after the model
+
+        with pytest.raises(StreamAborted, match="a probe moves at most 0 bytes again"):
+            move_and_wait()
 
 
 def test_a_session_that_never_begins_its_probe_does_not_keep_its_place() -> None:
