@@ -24,7 +24,7 @@ from streamlink.link.probe_line import ProbeLine
 from streamlink.link.probe_wire import MAX_PROBE_BYTES
 from streamlink.logs import escape
 from streamlink.model.interfaces import ModelSource
-from streamlink.probing.encoded import costs_of, random_weights
+from streamlink.probing.encoded import WEIGHT_DTYPES, costs_of, random_weights
 from streamlink.probing.forecast import EncodingCost, Round, forecast
 from streamlink.probing.measure import LEAST_BYTES, MOST_SECONDS, measure
 from streamlink.probing.measured import Measured, RoundTrips
@@ -47,7 +47,7 @@ logger = logging.getLogger("streamlink.command")
 _SAMPLE_BYTES = 64 << 20
 _LEAST_SECONDS = 0.5
 
-_FOR_ADDRESS = ("one_time", "name", "seconds", "most", "model", "base", "output", "report")
+_FOR_ADDRESS = ("one_time", "name", "seconds", "most", "model", "dtype", "base", "output", "report")
 _FOR_LISTEN = ("timeout",)
 """Options that only one of the two ends uses. Flags of settings follow the same rule: see
 ``SERVING`` and ``VISITING``; a setting in a file may be there for another command."""
@@ -100,6 +100,14 @@ def probe(
             "one, for each executor and encoding [default: no forecast].",
         ),
     ] = "",
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DTYPE",
+            help=f"With --model SIZE: what its weights are, one of {', '.join(WEIGHT_DTYPES)}. "
+            "Encodings are tried on random weights of this dtype [default: F32].",
+        ),
+    ] = None,
     base: Annotated[
         Path | None,
         typer.Option(
@@ -146,7 +154,7 @@ def probe(
     if listen is not None:
         answer_one(listen, timeout, common)
         return
-    plan = _Plan.of(seconds, most, model, base)
+    plan = _Plan.of(seconds, most, _Forecast.of(model, dtype, base))
     check_address("the address", address or "")
     if name:
         check_name(name)
@@ -200,7 +208,8 @@ class _Forecast:
     base_path: str = ""
 
     @classmethod
-    def of(cls, model: str, base: Path | None) -> _Forecast | None:
+    def of(cls, model: str, dtype: str | None, base: Path | None) -> _Forecast | None:
+        weights = _weights_dtype(model, dtype)
         if base is not None and not (model and Path(model).exists()):
             raise CommandError(
                 f"--base {base} is an older version of a model, which has to be there, too; write "
@@ -213,8 +222,8 @@ class _Forecast:
         nbytes = _size("--model", model, or_else="; nor is there such a file")
         if nbytes < 1:
             raise CommandError(f"--model must be positive, not {model}; write for example 128GB")
-        sample = random_weights(min(nbytes, _SAMPLE_BYTES))
-        return cls(sample, nbytes, "random weights in F32")
+        sample = random_weights(min(nbytes, _SAMPLE_BYTES), weights)
+        return cls(sample, nbytes, f"random weights in {weights}")
 
     @classmethod
     def _of_models(cls, path: Path, base: Path | None) -> _Forecast:
@@ -236,7 +245,7 @@ class _Plan:
     forecast: _Forecast | None
 
     @classmethod
-    def of(cls, seconds: float, most: str, model: str, base: Path | None) -> _Plan:
+    def of(cls, seconds: float, most: str, forecast: _Forecast | None) -> _Plan:
         if not _LEAST_SECONDS <= seconds <= MOST_SECONDS:
             raise CommandError(
                 f"--seconds is from {_LEAST_SECONDS:g} to {MOST_SECONDS:g}, not {seconds:g}; a "
@@ -248,7 +257,33 @@ class _Plan:
                 f"--most is from {LEAST_BYTES >> 20}MiB to {MAX_PROBE_BYTES >> 20}MiB, not {most}; "
                 "write for example --most 64MiB"
             )
-        return cls(seconds, size, _Forecast.of(model, base))
+        return cls(seconds, size, forecast)
+
+
+def _weights_dtype(model: str, dtype: str | None) -> str:
+    """Return the dtype of random weights, where the model is only a size.
+
+    Raises:
+        CommandError: it is not one of those, or of no use.
+    """
+    if dtype is None:
+        return WEIGHT_DTYPES[0]
+    if not model:
+        raise CommandError(
+            f"--dtype {dtype} is of a model whose size is given; write for example "
+            f"--model 14GB --dtype {dtype}"
+        )
+    if Path(model).exists():
+        raise CommandError(
+            f"--dtype {dtype} is of use only with --model SIZE: the dtypes of {model} are known; "
+            "leave it out"
+        )
+    if dtype.upper() not in WEIGHT_DTYPES:
+        raise CommandError(
+            f"--dtype is one of {', '.join(WEIGHT_DTYPES)}, not {dtype}; write for example "
+            "--dtype BF16"
+        )
+    return dtype.upper()
 
 
 def _size(option: str, text: str, or_else: str = "") -> int:

@@ -17,23 +17,38 @@ from streamlink.encodings.rounder import Rounder, formats_of
 from streamlink.model.computed import GeneratedModel
 from streamlink.model.interfaces import ModelSource, Payload
 from streamlink.model.payloads import as_bytes_view, join
-from streamlink.model.spec import BLOCK_ELEMENTS, ModelSpec, TensorSpec, require_same
+from streamlink.model.spec import BLOCK_ELEMENTS, DTYPES, ModelSpec, TensorSpec, require_same
 from streamlink.probing.forecast import EncodingCost
 
-__all__ = ["costs_of", "random_weights"]
+__all__ = ["WEIGHT_DTYPES", "costs_of", "random_weights"]
+
+WEIGHT_DTYPES = ("F32", "F16", "BF16", "F64")
+"""Of random weights."""
 
 _RANGE_BYTES = 1 << 20
 _MOST_RANGES = 8
 
 
-def random_weights(nbytes: int) -> GeneratedModel:
-    """Return a model of F32 from a normal distribution, such as an untrained network has."""
-    spec = ModelSpec((TensorSpec("weights", "F32", (max(1, nbytes // 4),)),))
-    return GeneratedModel(spec, _fill)
+def random_weights(nbytes: int, dtype: str = "F32") -> GeneratedModel:
+    """Return a model from a normal distribution, such as an untrained network has.
+
+    Args:
+        nbytes: its size, which is rounded down to whole elements, of which there is at least one.
+        dtype: one of ``WEIGHT_DTYPES``.
+
+    Raises:
+        ValueError: it is another one.
+    """
+    if dtype not in WEIGHT_DTYPES:
+        raise ValueError(f"dtype is one of {', '.join(WEIGHT_DTYPES)}, not {dtype!r}")
+    count = max(1, nbytes // DTYPES[dtype].itemsize)
+    return GeneratedModel(ModelSpec((TensorSpec("weights", dtype, (count,)),)), _fill)
 
 
 def _fill(tensor: TensorSpec, start: int, out: npt.NDArray[Any]) -> None:
-    out[:] = np.random.default_rng(start).standard_normal(len(out), np.float32) * 0.02
+    # With as many random bits as the dtype has: what is rounded to fewer would pack better.
+    drawn = np.float64 if tensor.dtype == "F64" else np.float32
+    out[:] = np.random.default_rng(start).standard_normal(len(out), drawn) * 0.02
 
 
 def costs_of(model: ModelSource, base: ModelSource | None = None) -> tuple[EncodingCost, ...]:

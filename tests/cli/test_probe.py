@@ -244,6 +244,9 @@ def test_a_closed_port_is_reported_at_once() -> None:
         (["a:1", "--model", "0"], "--model must be positive, not 0; write for example 128GB"),
         (["a:1", "--model", "1GB", "--base", "old"], "--model new.safetensors --base old"),
         (["a:1", "--base", "old"], "--base old is an older version of a model, which has to be"),
+        (["a:1", "--dtype", "BF16"], "write for example --model 14GB --dtype BF16"),
+        (["a:1", "--model", "1GB", "--dtype", "I8"], "--dtype is one of F32, F16, BF16, F64, not"),
+        (["a:1", "--model", ".", "--dtype", "BF16"], "the dtypes of . are known; leave it out"),
         (["a:1", "--output", "no/x.yaml"], "--output no/x.yaml: directory no does not exist"),
         (["--listen", "127.0.0.1:0", "--timeout", "0"], "--timeout must be positive and finite"),
         (["--listen", "127.0.0.1:0", "--set", "stream.data_listen=x://y"], "names no carrier"),
@@ -266,6 +269,7 @@ LISTEN, ADDRESS = ("--listen", "127.0.0.1:0"), ("127.0.0.1:1",)
     ("mode", "option", "value"),
     [
         (LISTEN, "--model", "nonsense"),
+        (LISTEN, "--dtype", "BF16"),
         (LISTEN, "--base", "old"),
         (LISTEN, "--output", "line.yaml"),
         (LISTEN, "--report", "no/line.json"),

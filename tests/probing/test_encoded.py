@@ -14,7 +14,7 @@ from streamlink.encodings.rounder import Rounder, formats_of
 from streamlink.errors import SpecMismatch
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.payloads import as_bytes_view
-from streamlink.probing.encoded import costs_of, random_weights
+from streamlink.probing.encoded import WEIGHT_DTYPES, costs_of, random_weights
 from streamlink.probing.forecast import EncodingCost
 from streamlink.stores.memory import ArrayModel
 
@@ -51,9 +51,40 @@ def test_a_model_without_bytes_costs_nothing() -> None:
     assert costs_of(ArrayModel({"w": np.zeros(0, np.float32)})) == ()
 
 
+@pytest.mark.parametrize("dtype", WEIGHT_DTYPES)
 @pytest.mark.parametrize("nbytes", [1, 4, 1001])
-def test_random_weights_have_about_the_size(nbytes: int) -> None:
-    assert abs(random_weights(nbytes).spec.nbytes - nbytes) < 4
+def test_random_weights_have_about_the_size(nbytes: int, dtype: str) -> None:
+    spec = random_weights(nbytes, dtype).spec
+    assert spec.tensors[0].dtype == dtype
+    assert abs(spec.nbytes - nbytes) < 8
+
+
+@pytest.mark.parametrize(
+    ("dtype", "names"),
+    [
+        ("F32", {"int8", "fp16", "bf16"}),
+        ("F64", {"int8", "fp16", "bf16"}),
+        ("F16", {"int8"}),
+        ("BF16", {"int8"}),
+    ],
+)
+def test_random_weights_of_16_bits_are_rounded_only_to_int8(dtype: str, names: set[str]) -> None:
+    found = lossy(random_weights(400_000, dtype))
+    assert found.keys() == names
+    itemsize = random_weights(8, dtype).spec.tensors[0].itemsize
+    assert found["int8"].share == pytest.approx(1 / itemsize, rel=0.05)  # and scales
+
+
+def test_random_weights_of_64_bits_are_random_in_all_of_them() -> None:
+    planes = next(
+        each for each in costs_of(random_weights(800_000, "F64")) if each.name == "planes"
+    )
+    assert 0.8 < planes.share < 1.0
+
+
+def test_random_weights_of_another_dtype_are_refused() -> None:
+    with pytest.raises(ValueError, match="one of F32, F16, BF16, F64, not 'I8'"):
+        random_weights(8, "I8")
 
 
 # --- differences from an older version -----------------------------------------------------------
