@@ -15,6 +15,7 @@ from streamlink.config.values import KiB, MiB
 from streamlink.probing.lanes import CARRIER, connections_text, lanes_for
 from streamlink.probing.measured import Measured
 from streamlink.protocol.flow_control import LONG_MARGIN
+from streamlink.protocol.liveness import Liveness, extra_grace_seconds
 
 __all__ = ["Choice", "longest_silence", "propose", "size_text"]
 
@@ -22,7 +23,6 @@ _LEAST_CHUNK = 64 * KiB
 _CHUNK_SECONDS = 1.0
 _MOST_WINDOW = 256 * MiB
 _SAFETY = 10.0
-_LEAST_TIMEOUT = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,21 +121,40 @@ def _lanes(measured: Measured) -> Choice:
 
 
 def _timeouts(measured: Measured, chunk: int) -> tuple[Choice, ...]:
+    defaults = TimeoutConfig()
+    noticed, replaced = _loss_seconds(defaults)
     silence = longest_silence(measured, chunk)
-    seconds = max(_LEAST_TIMEOUT, float(ceil(_SAFETY * silence / 10.0) * 10))
-    call = TimeoutConfig().call_timeout
+    least = _in_tens(noticed + replaced)
+    seconds = max(least, _in_tens(_SAFETY * silence))
     line = f"the line itself can be silent for {silence:.2g} s between two acknowledgements"
-    times = f"{_SAFETY:g} times that" if seconds > _LEAST_TIMEOUT else f"{seconds:g} s at least"
-    resumes = f"so that a connection which dies (call_timeout {call:g} s) can be replaced first"
+    times = f"{_SAFETY:g} times that" if seconds > least else f"{seconds:g} s at least"
+    resumes = (
+        "so that a connection which dies silently can be replaced first: that is noticed after "
+        f"{defaults.call_timeout:g} s (call_timeout), or {noticed:g} s before the first bytes of a "
+        f"stream, and may take {replaced:g} s (reconnect_timeout, and a third of it)"
+    )
     whole = "it need not cover the whole model: every byte that moves restarts it"
     reasons = {
         "streaming_read_timeout": f"in a round that streams both ways the reader takes the next "
-        f"chunk once the other direction has room: {line}; {times}. A slow disk or slow work "
-        "between two chunks needs more",
+        f"chunk once the other direction has room: {line}; {times}, {resumes}. A slow disk or slow "
+        "work between two chunks needs more",
         "streaming_ack_wait": f"{line}; {times}, {resumes}; {whole}",
-        "communication_timeout": f"{line}; {times}, {resumes}; {whole}. Work that neither reports "
-        "progress nor holds a session needs more",
+        "communication_timeout": f"{line}; {times}, {resumes}; {whole}. Training counts as "
+        "progress while its process lives. Only an executor that reports progress itself "
+        "(reports_progress=True), or that answers range by range, needs more where it takes longer "
+        "from one report or range to the next",
     }
     return tuple(
         Choice(f"timeouts.{key}", seconds, f"{seconds:g}", why) for key, why in reasons.items()
     )
+
+
+def _loss_seconds(timeouts: TimeoutConfig) -> tuple[float, float]:
+    """Return how long a dead connection may go unnoticed, and may then take to be replaced."""
+    liveness = Liveness(timeouts.call_timeout, open_timeout=timeouts.open_timeout)
+    grace = extra_grace_seconds(timeouts, timeouts.session_timeout)
+    return liveness.timeout(is_handshake=False), timeouts.reconnect_timeout + grace
+
+
+def _in_tens(seconds: float) -> float:
+    return float(ceil(seconds / 10.0) * 10)

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from streamlink.config import JobConfig, StreamConfig
+from streamlink.config import JobConfig, StreamConfig, TimeoutConfig
 from streamlink.config.values import KiB, MiB
 from streamlink.probing.measured import Measured
 from streamlink.probing.proposal import Choice, longest_silence, propose, size_text
+from streamlink.protocol.liveness import Liveness
 from tests.probing.lines import a_line, lines
 
 KEYS = {
@@ -41,8 +42,12 @@ def test_timeouts_outlast_ten_silences_of_the_line_and_a_lost_connection(
 ) -> None:
     choices = proposed(measured)
     silence = longest_silence(measured, int(choices["stream.chunk_bytes"].value))
+    timeouts = TimeoutConfig()
+    # Nothing has arrived on the stream yet: then a silent connection is kept longest.
+    unnoticed = Liveness(timeouts.call_timeout, open_timeout=timeouts.open_timeout)
+    lost = unnoticed.timeout(is_handshake=False) + timeouts.reconnect_timeout * 4 / 3
     for key in ("streaming_read_timeout", "streaming_ack_wait", "communication_timeout"):
-        assert choices[f"timeouts.{key}"].value >= max(60.0, 10 * silence)
+        assert choices[f"timeouts.{key}"].value >= max(lost, 10 * silence)
 
 
 @given(lines())
@@ -76,7 +81,10 @@ def test_no_lanes_are_proposed_where_the_carrier_takes_none() -> None:
 
 def test_timeouts_do_not_grow_with_a_model_but_with_the_silence() -> None:
     fast, slow = a_line(12.5e6), a_line(1_000, gap=20.0)
-    assert proposed(fast)["timeouts.streaming_ack_wait"].value == 60.0
+    choice = proposed(fast)["timeouts.streaming_ack_wait"]
+    assert choice.value == 120.0
+    assert "20 s (call_timeout), or 80 s before the first bytes of a stream" in choice.reason
+    assert "may take 40 s (reconnect_timeout, and a third of it)" in choice.reason
     choice = proposed(slow)["timeouts.streaming_ack_wait"]
     assert choice.value >= 1300.0  # two chunks of 64 KiB take 131 s
     assert "every byte that moves restarts it" in choice.reason

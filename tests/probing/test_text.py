@@ -61,7 +61,7 @@ def test_yaml_is_a_file_of_settings(tmp_path: Path) -> None:
     file.write_text(as_yaml(measured, propose(measured)))
     config = JobConfig.assemble(file)
     assert (config.stream.longest_window_bytes, config.stream.max_lanes) == (128 << 20, 4)
-    assert config.timeouts.streaming_ack_wait == 60.0
+    assert config.timeouts.streaming_ack_wait == 120.0
     assert "# " in file.read_text()
 
 
@@ -144,5 +144,5 @@ def test_everything_is_in_the_json() -> None:
     measured = a_line()
     facts = json.loads(json.dumps(as_json(measured, propose(measured), (), ())))
     assert facts["measured"]["down"]["rate"] == measured.down.rate
-    assert facts["settings"]["timeouts.streaming_ack_wait"]["value"] == 60.0
+    assert facts["settings"]["timeouts.streaming_ack_wait"]["value"] == 120.0
     assert facts["settings"]["stream.window_bytes"]["value"] is None
