@@ -119,7 +119,8 @@ def probe(
     output: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.yaml", help="Write the proposed settings there, for --config of others."
+            metavar="FILE.yaml",
+            help="Write the proposed settings there, for --config of client and other commands.",
         ),
     ] = None,
     report: Annotated[

@@ -19,6 +19,9 @@ __all__ = ["as_json", "as_text", "as_yaml", "forecast_text", "partial_text", "se
 
 _WIDTH = 100
 _SHORT_SECONDS = 0.5
+_AT_SERVER = (
+    "The server needs only those that are larger than its own; of several lines, the largest"
+)
 
 
 def as_text(measured: Measured) -> str:
@@ -64,7 +67,7 @@ def partial_text(found: Sequence[tuple[str, RoundTrips | Speed]]) -> str:
 
 def settings_text(choices: Sequence[Choice]) -> str:
     """Return the proposed settings with their reasons."""
-    lines = ["settings for this line, at the client; at the server the largest of all its lines:"]
+    lines = ["settings for this line, at the client.", f"{_AT_SERVER}:"]
     for each in choices:
         value = f"= {each.text}" if each.is_set else f"is not set (default: {each.text})"
         lines.append(f"  {each.name} {value}")
@@ -115,17 +118,17 @@ def forecast_text(
 
 
 def _cost(cost: EncodingCost, what: str, base: str) -> str:
-    share = f"{1 / cost.share:.2f} x shorter"
-    speeds = f"encode, {cost.decode / 1e6:.0f} to decode here"
+    leaves = f"{_named(cost.name, cost.is_lossy)}: leaves {100 * cost.share:.3g} % of the bytes"
+    speeds = (
+        f"encodes at {cost.encode / 1e6:.0f} MB/s, decodes at {cost.decode / 1e6:.0f} MB/s here"
+    )
     if cost.is_lossy:
         return (
-            f"{_named(cost.name, is_lossy=True)}: {share}, computed from the dtypes, where all "
-            f"values fit the format; {cost.encode / 1e6:.0f} MB/s to round and {speeds}, measured "
-            f"with {what}"
+            f"{leaves}, computed from the dtypes, where all values fit the format; rounds and "
+            f"{speeds}, measured with {what}"
         )
     since = "" if cost.name in lossless_encodings() else f", as differences from {base}"
-    speeds = f"{cost.encode / 1e6:.0f} MB/s to {speeds}"
-    return f"{cost.name}: {share}, {speeds}, tried with {what}{since}"
+    return f"{leaves}; {speeds}, tried with {what}{since}"
 
 
 def _named(encoding: str, is_lossy: bool) -> str:
@@ -157,7 +160,8 @@ def as_yaml(measured: Measured, choices: Sequence[Choice]) -> str:
 
 
 def _yaml_lines(measured: Measured, choices: Sequence[Choice]) -> Iterator[str]:
-    yield "# Settings for one line: for --config at the client; at the server the largest of all."
+    yield "# Settings for one line: for --config at the client."
+    yield f"# {_AT_SERVER}."
     yield from _comment(
         f"{measured.address}: round trip {measured.idle.median * 1e3:.3g} ms, down "
         f"{measured.down.rate / 1e6:.4g} MB/s, up {measured.up.rate / 1e6:.4g} MB/s",

@@ -141,7 +141,7 @@ def test_a_probe_that_a_round_ends_prints_what_it_had_measured() -> None:
     assert result.exit_code == 1
     assert "the probe was ended early; measured until then" in result.stdout
     assert re.search(r"round trip, idle +[0-9.]+ ms", result.stdout)
-    assert "settings for both ends" not in result.stdout
+    assert "settings for this line" not in result.stdout
     assert "round 4 runs" in result.stderr
 
 

@@ -55,6 +55,13 @@ def test_settings_are_written_with_their_reasons() -> None:
     assert "stream.window_bytes is not set" in text
 
 
+def test_text_and_yaml_say_what_the_server_needs_of_the_settings() -> None:
+    said = "The server needs only those that are larger than its own; of several lines, the largest"
+    choices = propose(a_line())
+    assert said in settings_text(choices)
+    assert f"# {said}.\n" in as_yaml(a_line(), choices)
+
+
 def test_yaml_is_a_file_of_settings(tmp_path: Path) -> None:
     measured = a_line(250e6, 0.1, gain=1.5)
     file = tmp_path / "line.yaml"
@@ -87,8 +94,10 @@ def test_a_forecast_names_executors_encodings_and_what_was_tried() -> None:
     costs = [EncodingCost("planes", 0.5, 300e6, 400e6)]
     rounds = forecast(128 * 10**9, a_line(), costs)
     text = forecast_text(128 * 10**9, rounds, costs, "random weights in F32")
-    assert len(text.splitlines()) == 3 + 9 + 3
-    assert "planes: 2.00 x shorter, 300 MB/s to encode, 400 to decode here, tried with" in text
+    assert len(text.splitlines()) == 3 + 9 + 4
+    assert (
+        "planes: leaves 50 % of the bytes; encodes at 300 MB/s, decodes at 400 MB/s here," in text
+    )
     assert "auto: computed, the fastest of plain, planes for the whole model;" in text
     assert "5.7 h" in text  # whole, plain: twice 128 GB at 12.5 MB/s
 
@@ -98,8 +107,11 @@ def test_what_is_lossy_is_marked_and_what_is_computed_is_said() -> None:
     text = forecast_text(10**9, forecast(10**9, a_line(), costs), costs, "random weights in F32")
     assert len(re.findall(r"^  (?:streaming|whole|on disk) +int8, lossy ", text, re.MULTILINE)) == 3
     note = " ".join(text.split())
-    assert "int8, lossy: 4.00 x shorter, computed from the dtypes, where all values fit" in note
-    assert "300 MB/s to round and encode, 400 to decode here, measured with random" in note
+    assert (
+        "int8, lossy: leaves 25 % of the bytes, computed from the dtypes, where all values fit"
+        in note
+    )
+    assert "rounds and encodes at 300 MB/s, decodes at 400 MB/s here, measured with random" in note
     assert "auto" not in note  # which never rounds
 
 
@@ -107,8 +119,8 @@ def test_differences_name_the_older_version() -> None:
     costs = [EncodingCost("zstd", 0.9, 3e8, 4e8), EncodingCost("delta", 0.1, 3e8, 4e8)]
     text = forecast_text(10**9, forecast(10**9, a_line(), costs), costs, "ranges of b", "a")
     note = " ".join(text.split())
-    tried = "300 MB/s to encode, 400 to decode here, tried with ranges of b"
-    assert f"delta: 10.00 x shorter, {tried}, as differences from a" in note
+    tried = "encodes at 300 MB/s, decodes at 400 MB/s here, tried with ranges of b"
+    assert f"delta: leaves 10 % of the bytes; {tried}, as differences from a" in note
     assert note.count("differences from a") == 1
 
 
