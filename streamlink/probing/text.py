@@ -119,9 +119,10 @@ def forecast_text(
 
 def _cost(cost: EncodingCost, what: str, base: str) -> str:
     leaves = f"{_named(cost.name, cost.is_lossy)}: leaves {100 * cost.share:.3g} % of the bytes"
-    speeds = (
-        f"encodes at {cost.encode / 1e6:.0f} MB/s, decodes at {cost.decode / 1e6:.0f} MB/s here"
-    )
+    speeds = f"encodes at {cost.encode / 1e6:.0f} MB/s"
+    if cost.share < 1:  # else all travels plain, and nothing was decoded
+        speeds += f", decodes at {cost.decode / 1e6:.0f} MB/s"
+    speeds += " here"
     if cost.is_lossy:
         return (
             f"{leaves}, computed from the dtypes, where all values fit the format; rounds and "

@@ -102,6 +102,12 @@ def test_a_forecast_names_executors_encodings_and_what_was_tried() -> None:
     assert "5.7 h" in text  # whole, plain: twice 128 GB at 12.5 MB/s
 
 
+def test_an_encoding_that_packs_nothing_has_no_speed_of_decoding() -> None:
+    costs = [EncodingCost("zstd", 1.0, 300e6, 8e15)]
+    text = forecast_text(10**9, forecast(10**9, a_line(), costs), costs, "noise")
+    assert "zstd: leaves 100 % of the bytes; encodes at 300 MB/s here, tried with noise" in text
+
+
 def test_what_is_lossy_is_marked_and_what_is_computed_is_said() -> None:
     costs = [EncodingCost("int8", 0.25, 300e6, 400e6, is_lossy=True)]
     text = forecast_text(10**9, forecast(10**9, a_line(), costs), costs, "random weights in F32")
