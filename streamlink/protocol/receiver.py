@@ -107,10 +107,8 @@ class ReceiveStream(ChunkReceiver):
         start = extent.start if start is None else start
         self._require(extent.start <= start <= extent.stop, f"accept at byte {start} of {extent}")
         if start:
-            self._reassembly.received = self.durable = start
-            self._credit.release(start)
-            self._credit.allowed = max(self._credit.allowed, start)
-            self._cost.begin(start, saved=0)
+            self.durable = start
+            self._begin_at(start)
         self._require(not base or base in self.opened.bases, f"accept with the base {base!r}")
         self._travels = Extent(start, extent.stop)
         self._is_accepted, self._base = True, base

@@ -164,6 +164,12 @@ class ChunkReceiver(StreamMachine):
             credit.allowed = credit.limit  # what is promised stays promised
             self._cost.begin(credit.limit, saved=self._saved_bytes)
 
+    def _begin_at(self, start: int) -> None:
+        self._reassembly.received = start
+        self._credit.release(start)
+        self._credit.allowed = max(self._credit.allowed, start)
+        self._cost.begin(start, saved=0)
+
     def allow(self, nbytes: int) -> None:
         """Permit to grant what is expected to travel as ``nbytes`` more."""
         self._credit.allowed += self._cost.pay(nbytes)
