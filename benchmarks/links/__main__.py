@@ -169,7 +169,7 @@ def _run_theirs(run_one: Callable[..., None], clone: Path | None, *, is_run: boo
         raise typer.BadParameter("theirs needs a clone: --nvflare ~/NVFlare")
     with ExitStack() as stack:
         try:
-            scripts = stack.enter_context(scripts_of(clone))
+            scripts = stack.enter_context(scripts_of(clone.expanduser()))
         except OSError as error:
             raise typer.BadParameter(str(error)) from None
         run_one(run=partial(theirs.run, scripts=scripts))

@@ -98,7 +98,7 @@ def standing(runs: Sequence[R]) -> list[R]:
 
 def made_good(runs: Sequence[R]) -> list[str]:
     """Return a sentence for each failure that a later run has made good."""
-    return [f"{run.case}: failed, and not when it was tried again: {run.error}"
+    return [f"{run.case}: {kind_of(run.error)}, and not when it was tried again: {run.error}"
             for run, is_good_later in _looked_ahead(runs) if is_good_later]  # fmt: skip
 
 

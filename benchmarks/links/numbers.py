@@ -86,13 +86,17 @@ def show_numbers(folder: Path, counts: Counts | None) -> list[Goal]:
 def remake_pages(folder: Path, numbers: Sequence[Goal], counts: Counts | None) -> list[Files]:
     """Write tables and page of both plans anew, with these numbers; returns what was written.
 
-    Each shows the runs that count; where none does, those of the last commit, which it names.
+    Each shows of a case the runs that count; where none does, those of the last commit. It names
+    the commits.
     """
     written: list[Files] = []
     for what in What:
         files = Files(folder, what.value)
         known = read(files.raw)
-        if runs := _shown(what.value, known, counts) or latest(known):
+        counted = {id(run) for run in _shown(what.value, known, counts)}
+        cases = {run.case for run in known if id(run) in counted}
+        others = {id(run) for run in latest(known) if run.case not in cases}
+        if runs := [run for run in known if id(run) in counted | others]:
             write(files, runs, numbers)
             written.append(files)
     return written

@@ -18,7 +18,14 @@ from typing import Protocol
 import psutil
 
 from benchmarks.links.cases import Accuracy, Case, Run
-from benchmarks.links.failures import NOT_TRIED, TIMED_OUT, given_up, is_ours, is_unavailable
+from benchmarks.links.failures import (
+    NOT_TRIED,
+    TIMED_OUT,
+    given_up,
+    is_ours,
+    is_unavailable,
+    kind_of,
+)
 from benchmarks.links.kept import append
 from benchmarks.links.lines import Line
 from benchmarks.links.plans import Plan
@@ -221,7 +228,7 @@ def seconds_left(
 def summary(run: Run) -> str:
     """Return one line of what a run showed."""
     if run.error:
-        return f"failed: {run.error}"
+        return f"{kind_of(run.error)}: {run.error}"
     peaks = [f"{role} +{side.peak_over_base_bytes / 2**20:.0f} MiB"
              for role, side in run.sides.items()]  # fmt: skip
     words = [f"{run.seconds:.2f} s", f"{run.rate / 1e6:.3g} MB/s", *peaks]

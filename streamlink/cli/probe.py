@@ -83,9 +83,9 @@ def probe(
         float,
         typer.Option(
             metavar="SECONDS",
-            help=f"How long each measurement takes, up to {MOST_SECONDS:g}; longer ones show more "
-            "of how stable the line is. On a fast line its share of --most is used up first: by "
-            "default above about 60 Mbit/s, and at 1 Gbit/s in less than 0.5 s.",
+            help=f"About how long each measurement takes, at most {MOST_SECONDS:g}; longer ones "
+            "show more of how stable the line is. On a fast line its share of --most is used up "
+            "first: by default above about 60 Mbit/s, and at 1 Gbit/s in less than 0.5 s.",
         ),
     ] = 5.0,
     most: Annotated[

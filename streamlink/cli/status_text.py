@@ -240,7 +240,9 @@ def _size(nbytes: float) -> str:
 
 def _rate(speed: float) -> str:
     # Decimal, as in logs and progress bars, since lines are sold so.
-    return f"{round(speed / 1e6, 4):.4g} MB/s"
+    if speed >= 1e9:
+        return f"{speed / 1e9:.4g} GB/s"
+    return f"{speed / 1e6:.4g} MB/s" if speed >= 1e3 or not speed else f"{speed:.0f} B/s"
 
 
 def _span(seconds: float) -> str:

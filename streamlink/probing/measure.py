@@ -21,7 +21,8 @@ SEVERAL = 4
 """How many connections are tried at once (count)."""
 
 MOST_SECONDS = 6.0
-"""The longest that one measurement may take, so that all fit into what a server allows."""
+"""The longest that one measurement may be asked to take, so that all fit into what a server allows.
+One model alone may take twice that, where it starts slowly."""
 
 LEAST_BYTES = 4 << 20
 """The least that a probe may move in all (bytes)."""
@@ -30,7 +31,8 @@ _ECHOES = 10
 _FIRST_BYTES = 16 << 10
 _ALONE, _SEVERAL = 0.22, 0.14  # shares of all bytes, for each direction; both at once has the rest
 _ENOUGH = 0.6  # of the wanted time
-_MOST_START = 0.4  # of the time of a model whose rate is believed
+_MOST_START, _MOST_ROUND_TRIPS = 0.4, 8  # more than both, and a model's rate is not believed
+_SPARE_SECONDS = 25.0  # later there is no time for more models than usual
 _LONG_SECONDS, _LONG_ROUND_TRIPS = 1.0, 16
 _CLEARLY_FASTER = 1.1  # a smaller difference may come from how acks arrive
 _LEAST_GROWTH, _MOST_GROWTH = 1.5, 8.0
@@ -118,6 +120,7 @@ class _Run:
     def __init__(self, line: ProbeLine, seconds: float, most: int, round_trip: float) -> None:
         self._line, self._seconds, self._most = line, seconds, most
         self._round_trip = round_trip  # of the idle line (seconds)
+        self._began = line.clock()
         self.flows: list[Flow] = []
         self.echoes: list[float] = []
 
@@ -130,13 +133,12 @@ class _Run:
             left -= size
             took, speed = moved.flows[0].seconds, _speed(moved, way)
             is_long = took >= self._seconds * _ENOUGH
-            # Where packets were lost early, much of a long model may be its start, and its rate
-            # that of a moment. One more shows more; there is no time for others.
-            is_enough = was_long or (is_long and speed.start_seconds < took * _MOST_START)
+            is_enough = is_long and (was_long or not self._is_mostly_start(speed))
+            has_time = not was_long or self._has_time
             # A smaller model than the last one would show more of its start.
-            if is_enough or left < size * _LEAST_GROWTH:
+            if is_enough or not has_time or left < size * _LEAST_GROWTH:
                 return self._with_all_growth(speed, way, window)
-            was_long = is_long
+            was_long = was_long or is_long
             began_with, window = window, self._grown(speed, moved.flows[0])
             rate, least = speed.rate, size * _LEAST_GROWTH
             if window > self._usual_window(way):  # the window has limited the rate
@@ -144,6 +146,19 @@ class _Run:
             size = min(left, int(size * self._growth(took, speed, rate)))
             if window > began_with:  # it may still be too small: measure one window
                 size = min(size, int(max(window, least)))
+
+    def _is_mostly_start(self, speed: Speed) -> bool:
+        """Return whether a long model is to be followed by one more, while there is time.
+
+        Where packets were lost early, it may be start for a large part, and its rate that of a
+        moment. A start of a few round trips is no sign of that.
+        """
+        usual = max(speed.seconds * _MOST_START, _MOST_ROUND_TRIPS * self._round_trip)
+        return self._has_time and speed.start_seconds > usual
+
+    @property
+    def _has_time(self) -> bool:
+        return self._line.clock() - self._began < _SPARE_SECONDS
 
     def _grown(self, speed: Speed, flow: Flow) -> int:
         """Return the window to which a larger model would have grown (bytes)."""

@@ -20,7 +20,8 @@ __all__ = ["as_json", "as_text", "as_yaml", "forecast_text", "partial_text", "se
 _WIDTH = 100
 _SHORT_SECONDS = 0.5
 _AT_SERVER = (
-    "The server needs only those that are larger than its own; of several lines, the largest"
+    "Of chunk, window and lanes the smaller value of both ends counts, so the server needs those "
+    "that are larger than its own; of several lines, the largest"
 )
 
 
@@ -67,7 +68,7 @@ def partial_text(found: Sequence[tuple[str, RoundTrips | Speed]]) -> str:
 
 def settings_text(choices: Sequence[Choice]) -> str:
     """Return the proposed settings with their reasons."""
-    lines = ["settings for this line, at the client.", f"{_AT_SERVER}:"]
+    lines = wrap(f"settings for this line, at the client. {_AT_SERVER}.", _WIDTH)
     for each in choices:
         value = f"= {each.text}" if each.is_set else f"is not set (default: {each.text})"
         lines.append(f"  {each.name} {value}")
@@ -162,7 +163,7 @@ def as_yaml(measured: Measured, choices: Sequence[Choice]) -> str:
 
 def _yaml_lines(measured: Measured, choices: Sequence[Choice]) -> Iterator[str]:
     yield "# Settings for one line: for --config at the client."
-    yield f"# {_AT_SERVER}."
+    yield from _comment(f"{_AT_SERVER}.", "")
     yield from _comment(
         f"{measured.address}: round trip {measured.idle.median * 1e3:.3g} ms, down "
         f"{measured.down.rate / 1e6:.4g} MB/s, up {measured.up.rate / 1e6:.4g} MB/s",
@@ -187,7 +188,10 @@ def as_json(
     rounds: Sequence[Round],
     costs: Sequence[EncodingCost],
 ) -> dict[str, Any]:
-    """Return everything; bytes, seconds and bytes per second. A setting without value: default."""
+    """Return everything; bytes, seconds and bytes per second.
+
+    A setting without value: the default. An encoding without speed of decoding: nothing shrank.
+    """
     settings = {
         each.name: {"value": each.value if each.is_set else None, "reason": each.reason}
         for each in choices
@@ -195,7 +199,7 @@ def as_json(
     return {
         "measured": asdict(measured),
         "settings": settings,
-        "encodings": [asdict(each) for each in costs],
+        "encodings": [asdict(each) | _without_decoding(each) for each in costs],
         "rounds": [asdict(each) for each in rounds],
     }
 
@@ -223,3 +227,7 @@ def _duration(seconds: float) -> str:
     if seconds < 6000:
         return f"{seconds / 60:.1f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def _without_decoding(cost: EncodingCost) -> dict[str, None]:
+    return {} if cost.share < 1 else {"decode": None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from streamlink.clock import RunningClock
 from streamlink.link.probe_line import Flow, Moved, ProbeLine, Way
 from streamlink.link.probe_wire import INITIAL_WINDOW, LONG_INITIAL, LONGEST_WINDOW, MODELS
 
@@ -12,6 +13,15 @@ __all__ = ["LongLine", "arrivals"]
 _SAMPLE_SECONDS = 0.005
 _OWN = 1 << 20
 _LATE_SECONDS, _LATE_SHARE = 3.0, 20
+
+
+class SteppedClock(RunningClock):
+    """A clock that stands still until whoever has it says that time has passed."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 class LongLine(ProbeLine):
@@ -42,6 +52,7 @@ class LongLine(ProbeLine):
         super().__init__("nowhere:1")
         self._rate, self._round_trip, self._share = rate, round_trip, share
         self._slowed, self._late = slowed, late
+        self.clock = self._time = SteppedClock()
         self.server = {MODELS: str(most_models)}
         if longest_window:
             self.server |= {INITIAL_WINDOW: str(_OWN), LONG_INITIAL: str(4 << 20)}
@@ -52,6 +63,7 @@ class LongLine(ProbeLine):
         return 0
 
     def echo(self) -> float:
+        self._time.now += self._round_trip
         return self._round_trip
 
     def move(
@@ -73,6 +85,7 @@ class LongLine(ProbeLine):
                 self._late, samples = None, _begun_late(samples, rate)
             took = samples[-1][0] + self._round_trip
             moved.append(Flow(way, nbytes, took, tuple(samples), 0, "tcp"))
+        self._time.now += max(each.seconds for each in moved)
         return Moved(tuple(moved), ())
 
 

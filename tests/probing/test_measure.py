@@ -9,7 +9,7 @@ import pytest
 from streamlink.config import LinkConfig, StreamConfig
 from streamlink.errors import StreamAborted
 from streamlink.link.probe_line import Way
-from streamlink.link.probe_wire import MAX_PROBE_BYTES
+from streamlink.link.probe_wire import MAX_PROBE_BYTES, MAX_PROBE_SECONDS
 from streamlink.link.server import Server
 from streamlink.probing import ProbeLine, RoundTrips, Speed, measure
 from tests.probing.long_line import LongLine, arrivals
@@ -115,7 +115,19 @@ def test_a_model_that_was_mostly_start_is_followed_by_one_more(late: Way) -> Non
     found, expected = getattr(measured, late), getattr(usual, late)
     assert found.rate == pytest.approx(6.25e6, rel=0.02)
     assert found.start_seconds == pytest.approx(expected.start_seconds, rel=0.1)
-    assert found.nbytes > 2 * 6.25e6
+    assert found.seconds >= 3.0, "one that is short would show a moment, too"
+
+
+FAR = [(2.5e6, 0.6), (6.25e6, 0.6), (625e3, 0.7), (250e3, 0.2), (2.5e6, 0.1), (200e3, 0.02)]
+
+
+@pytest.mark.parametrize("late", [None, "down", "up"])
+@pytest.mark.parametrize(("rate", "round_trip"), FAR)
+def test_all_of_a_probe_fits_into_the_time_that_a_server_allows(
+    rate: float, round_trip: float, late: Way | None
+) -> None:
+    measured = measure(LongLine(rate, round_trip, late=late), address="nowhere:1")
+    assert measured.seconds < MAX_PROBE_SECONDS - 3.0
 
 
 def test_several_that_carry_no_more_are_not_measured_in_both_directions() -> None:

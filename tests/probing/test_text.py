@@ -56,10 +56,10 @@ def test_settings_are_written_with_their_reasons() -> None:
 
 
 def test_text_and_yaml_say_what_the_server_needs_of_the_settings() -> None:
-    said = "The server needs only those that are larger than its own; of several lines, the largest"
+    said = "the server needs those that are larger than its own; of several lines, the largest"
     choices = propose(a_line())
-    assert said in settings_text(choices)
-    assert f"# {said}.\n" in as_yaml(a_line(), choices)
+    assert said in " ".join(settings_text(choices).split())
+    assert said in " ".join(as_yaml(a_line(), choices).replace("#", "").split())
 
 
 def test_yaml_is_a_file_of_settings(tmp_path: Path) -> None:

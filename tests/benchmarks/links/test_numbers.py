@@ -188,15 +188,16 @@ def test_whichever_page_was_written_first_all_of_a_folder_end_with_the_same_numb
 
 
 @pytest.mark.slow  # matplotlib
-def test_a_page_made_anew_has_the_runs_that_count_or_else_those_of_the_last_commit(
+def test_a_page_made_anew_has_of_a_case_what_counts_or_else_what_the_last_commit_had(
     tmp_path: Path,
 ) -> None:
     files = Files(tmp_path, "links")
+    append(files.raw, run_of(case_of(arrays=64), 2.0, commit="old"))
     for commit, seconds in (("abc", 2.0), ("def", 4.0), ("fed", 8.0)):
         append(files.raw, run_of(case_of(), seconds, commit=commit))
     some: list[tuple[Counts, list[str]]] = [
-        (lambda name, run: run.commit != "fed", ["abc", "def"]),
-        (lambda name, run: False, ["fed"]),
+        (lambda name, run: run.commit in ("abc", "def"), ["abc", "def", "old"]),
+        (lambda name, run: False, ["fed", "old"]),
     ]
     for counts, shown in some:
         assert remake_pages(tmp_path, [], counts) == [files]

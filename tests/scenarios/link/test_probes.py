@@ -144,14 +144,15 @@ def test_a_probe_counts_the_connection_of_its_session_too() -> None:
     ):
         wait_for_carrier(line, "tcp")
         relay.reset()
-        until(lambda: line.echo() > 0 and line.reconnects == 1)
+        until(lambda: line.echo() > 0 and line.reconnects >= 1)
+        before = line.reconnects
 
         def tell(what: str) -> None:
             if what == "up, alone":  # no model moves yet
                 relay.reset()
 
         measured = measure(line, address=server.address, seconds=0.5, most=4 << 20, tell=tell)
-        assert line.reconnects == 2
+        assert line.reconnects > before
     assert measured.lost_connections >= 1
 
 
