@@ -123,7 +123,7 @@ class ClientLink(Closing):
         if (kept := self._config.stream.kept) is not None and self._versions is None:
             self._versions = Versions(
                 kept,
-                "kept-client",  # "client" is what rounding loses, maybe in the same directory
+                "kept-client",
                 self._name,
                 most=self._config.stream.kept_versions,
                 most_bytes=self._config.stream.kept_bytes,

@@ -16,8 +16,9 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -31,9 +32,7 @@ from streamlink.stores.checked_json import decode_checked_json, encode_checked_j
 from streamlink.stores.files import (
     FileIdentity,
     Flusher,
-    directory_for,
     disk_errors,
-    lock,
     read_bytes,
     require_free,
     write_all,
@@ -42,8 +41,12 @@ from streamlink.stores.shared_space import (
     HEAD_BYTES,
     PARTIAL,
     SUFFIX,
+    WAIT_SECONDS,
     KeptFile,
+    Kind,
     SharedSpace,
+    is_numbered,
+    name_of,
     remove_kept,
 )
 
@@ -52,6 +55,7 @@ __all__ = ["KeptVersion", "VersionWriter", "Versions"]
 logger = logging.getLogger("streamlink.stores")
 
 _PIECE_BYTES = 1 << 20
+_ROOM_SECONDS = 0.5  # the peer of a transfer waits meanwhile
 
 
 class KeptVersion:
@@ -117,24 +121,15 @@ class Versions:
         StoreError: the directory cannot be used, or another process uses it.
     """
 
-    def __init__(self, shared: Path, kind: str, name: str, *, most: int, most_bytes: int) -> None:
-        directory = directory_for(shared, kind, name)
-        self._directory, self._most, self._most_bytes = directory, most, most_bytes
-        self._space = SharedSpace(directory, most_bytes)
-        self._lock = threading.Lock()
+    def __init__(self, shared: Path, kind: Kind, name: str, *, most: int, most_bytes: int) -> None:
+        self._space = SharedSpace(shared, kind, name, most_bytes)
+        self._directory, self._most, self._most_bytes = self._space.own, most, most_bytes
+        self._lock = threading.Lock()  # held for no call of the disk: streams begin meanwhile
         self._kept: list[KeptVersion] = []  # the newest first
         self._number, self._has_warned = 0, False
-        with disk_errors(directory, "keeping versions of models"):
+        with disk_errors(self._directory, "keeping versions of models"):
             shared.mkdir(parents=True, exist_ok=True)
-            with self._space.alone():
-                directory.mkdir(exist_ok=True)
-                fd = patiently(os.open, directory, os.O_RDONLY | os.O_DIRECTORY)
-                self._unlocking = weakref.finalize(self, os.close, fd)
-                try:
-                    lock(fd, directory)
-                except BaseException:
-                    self._unlocking()
-                    raise
+            self._unlocking = weakref.finalize(self, os.close, self._space.enter())
             try:
                 self._find()
             except BaseException:
@@ -169,7 +164,7 @@ class Versions:
         """Begin to write the next version; None: there is no room for it, which is logged."""
         with self._lock:
             self._number += 1
-            path = self._directory / f"{self._number:012d}{PARTIAL}"
+            path = self._directory / name_of(self._number, PARTIAL)
         facts = {"owner": owner, "spec": spec_digest.hex(), "nbytes": nbytes}
         writer = None
         try:
@@ -180,7 +175,7 @@ class Versions:
                 # Its file counts from here on. Two ends that begin at once see each other's:
                 # whoever counts last counts both.
                 writer = VersionWriter(path, facts, self._add)
-                self._make_room(owner, spec_digest, nbytes)
+                self._make_room(writer, owner, spec_digest)
         except StoreError as error:
             if writer is not None:
                 writer.discard()
@@ -188,50 +183,86 @@ class Versions:
             return None
         return writer
 
-    def _make_room(self, owner: str, spec_digest: bytes, nbytes: int) -> None:
-        """Remove older versions if what has been begun, of ``nbytes``, fits without them.
+    def _make_room(self, writer: VersionWriter, owner: str, spec_digest: bytes) -> None:
+        """Remove older versions if what ``writer`` has begun fits without them.
 
         Raises:
-            StoreFull: it does not.
+            StoreFull: it does not, or others or the disk let that last too long.
         """
-        if self._space.excess() <= 0:
-            return
-        with self._space.alone(), self._lock:
+        until = time.monotonic() + _ROOM_SECONDS
+
+        def check(missing: int) -> None:
+            if missing > 0:
+                left = max(0, writer.nbytes - missing)
+                why = f"it has {writer.nbytes} bytes, and {left} are left of the limit"
+            elif time.monotonic() >= until:
+                why = f"making room for it takes more than {_ROOM_SECONDS:g} s"
+            else:
+                return
+            writer.discard()  # before another one counts it, who might fit without
+            raise StoreFull(why)
+
+        def own() -> list[KeptVersion]:
             mine = [e for e in self._kept if e.owner == owner and e.spec_digest == spec_digest]
             # The newest stays: until the next one is whole, it is what differences are taken from.
             # Of the others those of other jobs go first, and the oldest of each before the newer
             # ones; before them all, those of ends that do not run.
             others = [each for each in reversed(self._kept) if each not in mine]
-            may_go = [*self._space.unused(), *map(_as_file, [*others, *reversed(mine[1:])])]
-            missing = self._space.excess() - sum(each.nbytes for each in may_go)
-            if missing <= 0:
-                self._remove(may_go)
-                missing = self._space.excess()  # what could not be removed still counts
-            if missing > 0:
-                left = max(0, nbytes - missing)
-                raise StoreFull(f"it has {nbytes} bytes, and {left} are left of the limit")
+            return [*others, *reversed(mine[1:])]
+
+        self._remove_excess(own, check, _ROOM_SECONDS)
 
     def _trim(self) -> None:
         """Remove what is above the limit, of ends that do not run and then of this one."""
         try:
             with disk_errors(self._directory, "looking for room"):
-                if self._space.excess() > 0:
-                    with self._space.alone(), self._lock:
-                        mine = map(_as_file, reversed(self._kept))
-                        self._remove([*self._space.unused(), *mine])
+                self._remove_excess(
+                    lambda: list(reversed(self._kept)), lambda missing: None, WAIT_SECONDS
+                )
         except StoreError as error:
             logger.warning("stream.kept_bytes may be exceeded: %s", error)
 
-    def _remove(self, files: Sequence[KeptFile]) -> None:
-        gone = self._space.remove(files)
-        # Whoever reads one has it open, so its bytes stay until then.
-        self._kept = [each for each in self._kept if each.path not in gone]
+    def _remove_excess(
+        self,
+        own: Callable[[], list[KeptVersion]],
+        check: Callable[[int], None],
+        seconds: float,
+    ) -> None:
+        """Remove what is above the limit, one file at a time: others may start in between.
+
+        Args:
+            own: returns the versions of this end that may go, in this order.
+            check: called before each with what is above the limit even without all that may go
+                (bytes); what it raises ends this.
+            seconds: how long to wait for others, for each file.
+        """
+        while self._space.excess() > 0:
+            with self._space.alone(seconds):
+                with self._lock:
+                    mine = {each.path: each for each in own()}
+                files = self._space.removable([_as_file(each) for each in mine.values()])
+                if (excess := self._space.excess()) <= 0:
+                    return
+                check(excess - sum(each.nbytes for each in files))
+                if not files:
+                    return
+                # Whoever reads one has it open, so its bytes stay until then.
+                if self._space.remove(files[0]):
+                    if version := mine.get(files[0].path):
+                        with self._lock, suppress(ValueError):  # a newer one has pushed it out
+                            self._kept.remove(version)
+                    if files[0].nbytes >= excess:
+                        return
+            self._space.pause()
 
     def drop(self, version: KeptVersion, why: str) -> None:
         """Keep ``version`` no longer: something is wrong with it."""
         logger.warning("%s: this version of a model is dropped: %s", version.path, why)
         with self._lock:
-            self._forget(version)
+            if version not in self._kept:
+                return
+            self._kept.remove(version)
+        remove_kept(version.path)
 
     def prove_again(self, version: KeptVersion) -> None:
         """Hash ``version`` once more, in a thread of its own, and drop it if it has changed.
@@ -273,10 +304,11 @@ class Versions:
         version = KeptVersion(path, fd, facts)
         with self._lock:
             # The same once more, as in a second attempt, must not push out another one.
-            same = [each for each in self._kept if each.key == version.key]
-            self._kept.insert(0, version)
-            for each in same + self._kept[self._most + len(same) :]:
-                self._forget(each)
+            others = [each for each in self._kept if each.key != version.key]
+            old, self._kept = self._kept, [version, *others][: self._most]
+            gone = [each for each in old if each not in self._kept]
+        for each in gone:  # whoever reads one has it open, so its bytes stay until then
+            remove_kept(each.path)
 
     def _warn(self, why: str) -> None:
         # Once: the next round has the same size and the same disk.
@@ -289,14 +321,17 @@ class Versions:
 
     def _find(self) -> None:
         """Prove what an earlier process has left; remove what is no whole version."""
-        for path in self._directory.glob(f"*{PARTIAL}"):
-            remove_kept(path)
-        for path in sorted(self._directory.glob(f"*{SUFFIX}"), reverse=True):
-            self._number = max(self._number, int(path.stem) if path.stem.isdecimal() else 0)
-            if (version := self._proven(path)) is not None:
+        paths = sorted(filter(is_numbered, self._directory.iterdir()), reverse=True)
+        # No name is used again: whoever makes room may be about to remove the file that had it.
+        self._number = max((int(path.stem) for path in paths), default=0)
+        for path in paths:
+            if path.suffix == PARTIAL:
+                remove_kept(path)
+            elif (version := self._proven(path)) is not None:
                 self._kept.append(version)
         for each in self._kept[self._most :]:
-            self._forget(each)
+            remove_kept(each.path)
+        del self._kept[self._most :]
 
     def _proven(self, path: Path) -> KeptVersion | None:
         fd = -1
@@ -318,12 +353,6 @@ class Versions:
                 os.close(fd)
         return version
 
-    def _forget(self, version: KeptVersion) -> None:
-        if version in self._kept:
-            self._kept.remove(version)
-            # Whoever reads it has it open, so its bytes stay until then.
-            remove_kept(version.path)
-
 
 class VersionWriter:
     """Writes one version, from its first byte to its last; it fails nobody but itself.
@@ -336,11 +365,13 @@ class VersionWriter:
         self, path: Path, facts: dict[str, Any], add: Callable[[Path, int, dict[str, Any]], None]
     ) -> None:
         self._path, self._facts, self._add = path, facts, add
+        self.nbytes = int(facts["nbytes"])
+        """Of the whole model."""
         self._fd = patiently(os.open, path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         self._ending = weakref.finalize(self, _give_up, path, self._fd)
         try:
             # Its whole length, without blocks of the disk yet: that is how others count it.
-            os.ftruncate(self._fd, HEAD_BYTES + facts["nbytes"])
+            os.ftruncate(self._fd, HEAD_BYTES + self.nbytes)
         except BaseException:
             self._ending()
             raise
@@ -371,8 +402,8 @@ class VersionWriter:
         """Keep it, as the model with ``digest``, which the caller has found to be right."""
         if not self.is_open:
             return
-        if self.offset != self._facts["nbytes"]:
-            self.discard(f"it has {self.offset} of {self._facts['nbytes']} bytes")
+        if self.offset != self.nbytes:
+            self.discard(f"it has {self.offset} of {self.nbytes} bytes")
             return
         facts = {**self._facts, "digest": digest, "hash": self._hash.hexdigest()}
         try:

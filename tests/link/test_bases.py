@@ -42,7 +42,7 @@ def ends(tmp_path: Path) -> Iterator[tuple[Bases, Bases]]:
     """What two ends have kept: nothing yet."""
     with (
         Versions(tmp_path, "server", "sender", most=2, most_bytes=1 << 24) as sender,
-        Versions(tmp_path, "client", "receiver", most=2, most_bytes=1 << 24) as receiver,
+        Versions(tmp_path, "kept-client", "receiver", most=2, most_bytes=1 << 24) as receiver,
     ):
         yield Bases(sender, "job"), Bases(receiver, "job")
 
@@ -66,7 +66,7 @@ def test_a_model_is_kept_only_where_its_receiver_keeps_it_too(
 
 def test_what_is_not_kept_pushes_out_nothing(tmp_path: Path) -> None:
     other = pattern_model(float_spec(20_000, 1))
-    with Versions(tmp_path, "client", "it", most=2, most_bytes=other.spec.nbytes) as versions:
+    with Versions(tmp_path, "kept-client", "it", most=2, most_bytes=other.spec.nbytes) as versions:
         bases = Bases(versions, "job")
         keep(bases, other)
         with Transfer(SPEC, DELTA, bases=(None, bases)) as transfer:

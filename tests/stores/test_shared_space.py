@@ -6,7 +6,7 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,24 @@ SIZE = 100_000
 
 def opened(shared: Path, name: str, room: int) -> Versions:
     """Return what ``name`` keeps, where ``room`` models fit in all."""
-    return Versions(shared, "client", name, most=3, most_bytes=room * SIZE)
+    return Versions(shared, "kept-client", name, most=3, most_bytes=room * SIZE)
+
+
+def seen_by(shared: Path, name: str) -> SharedSpace:
+    return SharedSpace(shared, "kept-client", name, SIZE)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the time (seconds), which goes on while somebody sleeps, and only then."""
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", sleep)
+    return now
 
 
 def keep(versions: Versions, number: int) -> bool:
@@ -45,7 +62,7 @@ def ended(shared: Path, name: str, *ages: int) -> None:
     with opened(shared, name, 100) as versions:
         for number, _ in enumerate(ages):
             assert keep(versions, number)
-    for path, age in zip(sorted((shared / f"client-{name}").iterdir()), ages, strict=True):
+    for path, age in zip(sorted((shared / f"kept-client-{name}").iterdir()), ages, strict=True):
         os.utime(path, (time.time() - age * 86400,) * 2)
 
 
@@ -54,10 +71,10 @@ def test_the_oldest_of_those_that_have_ended_makes_way_first(tmp_path: Path) -> 
     ended(tmp_path, "b", 5)
     with opened(tmp_path, "c", 3) as versions:
         assert keep(versions, 1)
-        assert kept(tmp_path) == ["client-a 2", "client-b 1", "client-c 1"]
+        assert kept(tmp_path) == ["kept-client-a 2", "kept-client-b 1", "kept-client-c 1"]
         assert keep(versions, 2)
-        assert kept(tmp_path) == ["client-a 2", "client-c 1", "client-c 2"]
-    assert not (tmp_path / "client-b").exists(), "nothing is left in it"
+        assert kept(tmp_path) == ["kept-client-a 2", "kept-client-c 1", "kept-client-c 2"]
+    assert not (tmp_path / "kept-client-b").exists(), "nothing is left in it"
 
 
 def test_those_that_have_ended_make_way_before_the_older_ones_of_this_end(tmp_path: Path) -> None:
@@ -66,7 +83,7 @@ def test_those_that_have_ended_make_way_before_the_older_ones_of_this_end(tmp_pa
         assert keep(versions, 2)
         ended(tmp_path, "b", 0)
         assert keep(versions, 3)
-    assert kept(tmp_path) == ["client-a 1", "client-a 2", "client-a 3"]
+    assert kept(tmp_path) == ["kept-client-a 1", "kept-client-a 2", "kept-client-a 3"]
 
 
 def test_those_of_an_end_that_runs_stay_and_what_does_not_fit_beside_them_is_not_kept(
@@ -76,7 +93,7 @@ def test_those_of_an_end_that_runs_stay_and_what_does_not_fit_beside_them_is_not
         assert keep(first, 1)
         assert keep(first, 2)
         assert not keep(second, 3)
-        assert kept(tmp_path) == ["client-a 1", "client-a 2"]
+        assert kept(tmp_path) == ["kept-client-a 1", "kept-client-a 2"]
         assert first.digests("job", SPEC) == ("digest 2", "digest 1")
         assert keep(first, 4), "its own oldest makes way"
         assert first.digests("job", SPEC) == ("digest 4", "digest 2")
@@ -107,16 +124,16 @@ def test_nothing_makes_way_for_what_does_not_fit_all_the_same(tmp_path: Path) ->
     with opened(tmp_path, "b", 2) as first, opened(tmp_path, "c", 2) as second:
         assert keep(first, 1)
         assert second.begin("job", SPEC, SIZE + 1) is None
-    assert kept(tmp_path) == ["client-a 1", "client-b 1"]
+    assert kept(tmp_path) == ["kept-client-a 1", "kept-client-b 1"]
 
 
 def test_a_start_removes_what_is_above_the_limit_its_own_last(tmp_path: Path) -> None:
     ended(tmp_path, "a", 9, 8)
     ended(tmp_path, "b", 1, 1)
     with opened(tmp_path, "a", 3):
-        assert kept(tmp_path) == ["client-a 1", "client-a 2", "client-b 2"]
+        assert kept(tmp_path) == ["kept-client-a 1", "kept-client-a 2", "kept-client-b 2"]
     with opened(tmp_path, "a", 1):
-        assert kept(tmp_path) == ["client-a 2"]
+        assert kept(tmp_path) == ["kept-client-a 2"]
 
 
 def test_a_start_leaves_those_of_an_end_that_runs(tmp_path: Path) -> None:
@@ -124,7 +141,7 @@ def test_a_start_leaves_those_of_an_end_that_runs(tmp_path: Path) -> None:
     with opened(tmp_path, "a", 2) as versions:
         assert keep(versions, 1)
         with opened(tmp_path, "b", 1):
-            assert kept(tmp_path) == ["client-a 1"]
+            assert kept(tmp_path) == ["kept-client-a 1"]
 
 
 def test_what_an_end_that_was_killed_had_begun_counts_and_makes_way(tmp_path: Path) -> None:
@@ -133,20 +150,25 @@ def test_what_an_end_that_was_killed_had_begun_counts_and_makes_way(tmp_path: Pa
     (folder / "000000000007.partial").write_bytes(bytes(HEAD_BYTES + SIZE))
     with opened(tmp_path, "b", 2) as versions:
         assert keep(versions, 1)
-        assert kept(tmp_path) == ["client-b 1", "server-a job 7"]
+        assert kept(tmp_path) == ["kept-client-b 1", "server-a job 7"]
         assert keep(versions, 2)
-        assert kept(tmp_path) == ["client-b 1", "client-b 2"]
+        assert kept(tmp_path) == ["kept-client-b 1", "kept-client-b 2"]
 
 
 def test_what_else_is_in_the_directory_neither_counts_nor_goes(tmp_path: Path) -> None:
     ended(tmp_path, "a", 1)
-    others = ["file", "client-a/remainder", "store/model.version", "store/000000000001.safetensors"]
+    others = [
+        "file",
+        "kept-client-a/remainder",
+        "store/model.version",
+        "store/000000000001.safetensors",
+    ]
     for name in others:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(bytes(9 * SIZE))
     with opened(tmp_path, "b", 1) as versions:
         assert keep(versions, 1)
-    assert not (tmp_path / "client-a" / "000000000001.version").exists()
+    assert not (tmp_path / "kept-client-a" / "000000000001.version").exists()
     assert all((tmp_path / name).exists() for name in others)
 
 
@@ -157,52 +179,296 @@ def test_one_that_cannot_be_removed_goes_on_counting(
     real = os.unlink
 
     def unlink(path: Path) -> None:
-        if path.parent.name == "client-a":
+        if path.parent.name == "kept-client-a":
             raise OSError(errno.EROFS, "Read-only file system", str(path))
         real(path)
 
     monkeypatch.setattr(os, "unlink", unlink)
     with opened(tmp_path, "b", 1) as versions:
         assert not keep(versions, 1)
-    assert kept(tmp_path) == ["client-a 1"]
+    assert kept(tmp_path) == ["kept-client-a 1"]
     assert "cannot be removed" in caplog.text
 
 
-def test_whoever_starts_waits_while_another_makes_room(tmp_path: Path) -> None:
-    """It looks whether folders are used, which takes their locks for a moment."""
-    ended(tmp_path, "a", 1)
-    is_started = threading.Event()
+def test_one_that_cannot_be_removed_keeps_no_other_from_making_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended(tmp_path, "a", 9)
+    ended(tmp_path, "b", 1)
+    real = os.unlink
 
-    def start() -> None:
-        with opened(tmp_path, "a", 1):
-            is_started.set()
+    def unlink(path: Path) -> None:
+        if path.parent.name == "kept-client-a":
+            raise OSError(errno.EPERM, "Operation not permitted", str(path))
+        real(path)
 
-    work = threading.Thread(target=start)
-    with SharedSpace(tmp_path / "client-b", SIZE).alone():
-        with unless_in_use(tmp_path / "client-a") as is_free:
-            assert is_free
-            work.start()
-            assert not is_started.is_set()
-    work.join()
-    assert is_started.is_set()
+    monkeypatch.setattr(os, "unlink", unlink)
+    with opened(tmp_path, "c", 3) as versions:
+        for number in range(4):
+            assert keep(versions, number)
+        assert kept(tmp_path) == ["kept-client-a 1", "kept-client-c 3", "kept-client-c 4"]
+        assert versions.digests("job", SPEC) == ("digest 3", "digest 2")
+    assert caplog.text.count("cannot be removed") == 1, "not once for each model"
 
 
-def test_one_that_makes_room_for_ever_is_named_when_the_wait_ends(
+def test_one_of_its_own_that_cannot_be_removed_goes_on_being_offered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    times: Iterator[float] = iter(range(0, 1000, 6))
-    with SharedSpace(tmp_path / "client-b", SIZE).alone(), monkeypatch.context() as patched:
-        patched.setattr(time, "monotonic", lambda: next(times))
-        with pytest.raises(StoreError, match=r"held the lock .* for 10 s"):
-            opened(tmp_path, "a", 1)
+    def refused(path: Path) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted", str(path))
+
+    with opened(tmp_path, "a", 2) as versions:
+        assert keep(versions, 1)
+        assert keep(versions, 2)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "unlink", refused)
+            assert not keep(versions, 3)
+        assert versions.digests("job", SPEC) == ("digest 2", "digest 1")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "downloads/000000000001.version",
+        "client-a/000000000001.version",
+        "server-a/7.version",
+        "kept-client-b/2024.partial",
+        "kept-client-b/\u0661\u0661\u0661\u0661\u0661\u0661\u0661\u0661\u0661\u0661\u0661\u0661.version",
+    ],
+)
+def test_what_is_not_called_as_ends_call_theirs_neither_counts_nor_goes(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).write_bytes(bytes(9 * SIZE))
+    with opened(tmp_path, "b", 1) as versions:
+        assert keep(versions, 1)
+        assert not keep(versions, 2)
+    with opened(tmp_path, "b", 1) as versions:
+        assert versions.digests("job", SPEC) == ("digest 1",)
+    assert (tmp_path / name).exists()
+
+
+def test_nothing_behind_a_link_counts_or_goes(tmp_path: Path) -> None:
+    shared, elsewhere = tmp_path / "kept", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "000000000012.version").write_bytes(bytes(9 * SIZE))
+    with opened(shared, "a", 2) as versions:
+        for link, target in {
+            "server-link": elsewhere,
+            "server-alias": shared / "kept-client-a",
+            "server-loop": shared / "server-loop",
+        }.items():
+            (shared / link).symlink_to(target)
+        assert keep(versions, 1)
+        assert keep(versions, 2)
+        assert versions.digests("job", SPEC) == ("digest 2", "digest 1")
+    assert (elsewhere / "000000000012.version").exists()
+
+
+def test_the_folder_of_an_end_may_be_a_link(tmp_path: Path) -> None:
+    shared, elsewhere = tmp_path / "kept", tmp_path / "elsewhere"
+    shared.mkdir()
+    elsewhere.mkdir()
+    (shared / "kept-client-a").symlink_to(elsewhere)
+    with opened(shared, "a", 1) as versions:
+        assert keep(versions, 1)
+        assert not keep(versions, 2)
+
+
+def test_a_folder_that_is_not_for_us_to_read_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended(tmp_path, "a", 1)
+    real = os.listdir
+
+    def listdir(folder: Path) -> list[str]:
+        if folder.name == "kept-client-a":
+            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+        return real(folder)
+
+    monkeypatch.setattr(os, "listdir", listdir)
+    with opened(tmp_path, "b", 1) as versions:
+        assert keep(versions, 1)
+    assert kept(tmp_path) == ["kept-client-a 1", "kept-client-b 1"]
+
+
+def test_a_start_waits_while_another_looks_whether_its_folder_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended(tmp_path, "a", 1)
+    with ExitStack() as look, seen_by(tmp_path, "b").alone(0):
+        assert look.enter_context(unless_in_use(tmp_path / "kept-client-a"))
+        monkeypatch.setattr(time, "sleep", lambda _: look.close())
+        with opened(tmp_path, "a", 1) as versions:
+            assert len(versions.digests("job", SPEC)) == 1
+
+
+def test_a_folder_that_is_used_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with opened(tmp_path, "a", 1):
-        pass
+        monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits"))
+        with pytest.raises(StoreError, match="another writer"):
+            opened(tmp_path, "a", 1)
+
+
+def test_a_folder_that_is_used_is_refused_when_the_wait_for_others_ends(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    with opened(tmp_path, "a", 1), seen_by(tmp_path, "b").alone(0):
+        with pytest.raises(StoreError, match="another writer"):
+            opened(tmp_path, "a", 1)
+    assert 10 <= clock[0] < 11
+
+
+def test_a_folder_that_is_removed_while_it_is_opened_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, real, removed = tmp_path / "kept-client-a", os.open, list[Path]()
+
+    def opens(path: Path, *rest: int) -> int:
+        fd = real(path, *rest)
+        if path == folder and not removed:
+            folder.rmdir()
+            removed.append(folder)
+        return fd
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", opens)
+        versions = opened(tmp_path, "a", 1)
+    with versions:
+        assert removed
+        assert keep(versions, 1)
+        with pytest.raises(StoreError, match="another writer"):
+            opened(tmp_path, "a", 1)
+
+
+def test_a_start_goes_on_while_another_one_removes_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even those of its own folder, which may take longer than anybody waits."""
+    ended(tmp_path, "a", 9, 8, 7)
+    real, started = os.unlink, list[str]()
+
+    def unlink(path: Path) -> None:
+        if not started:
+            for name in ("a", "c"):
+                with opened(tmp_path, name, 100):
+                    started.append(name)
+        real(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", unlink)
+        patched.setattr(time, "sleep", lambda _: None)
+        with opened(tmp_path, "b", 1):
+            assert started == ["a", "c"]
+    assert kept(tmp_path) == ["kept-client-a 3"]
+
+
+def test_others_may_start_and_make_room_between_two_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended(tmp_path, "a", 9, 8, 7)
+    is_free = []
+
+    def look(_: float) -> None:
+        with unless_in_use(tmp_path) as free:
+            is_free.append((len(kept(tmp_path)), free))
+
+    monkeypatch.setattr(time, "sleep", look)
+    with opened(tmp_path, "b", 1):
+        assert is_free == [(2, True)]
+    assert kept(tmp_path) == ["kept-client-a 3"]
+
+
+def test_a_start_that_cannot_make_room_in_time_goes_on_without(
+    tmp_path: Path, clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    ended(tmp_path, "a", 1, 1)
+    with seen_by(tmp_path, "b").alone(0), opened(tmp_path, "a", 1) as versions:
+        assert len(versions.digests("job", SPEC)) == 2
+    assert 10 <= clock[0] < 11
+    (warning,) = caplog.messages
+    assert "kept_bytes may be exceeded" in warning
+    assert "held the lock (flock) of this directory for 10 s" in warning
+
+
+def test_a_transfer_waits_for_no_room_that_another_one_makes(
+    tmp_path: Path, clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened(tmp_path, "a", 2) as versions:
+        assert keep(versions, 1)
+        assert keep(versions, 2)
+        with seen_by(tmp_path, "b").alone(0):
+            assert not keep(versions, 3)
+        assert clock[0] < 1
+        assert versions.digests("job", SPEC) == ("digest 2", "digest 1")
+        assert keep(versions, 4), "now there is nobody else"
+    assert "is not kept" in caplog.text
+
+
+def test_a_transfer_removes_no_more_once_that_has_taken_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: list[float]
+) -> None:
+    ended(tmp_path, "a", 9, 8, 7)
+    real = os.unlink
+
+    def unlink(path: Path) -> None:
+        clock[0] += 3
+        real(path)
+
+    with opened(tmp_path, "b", 3) as versions:
+        monkeypatch.setattr(os, "unlink", unlink)
+        assert versions.begin("job", SPEC, 3 * SIZE) is None
+        assert kept(tmp_path) == ["kept-client-a 2", "kept-client-a 3"]
+
+
+def test_digests_are_told_while_files_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, told = os.unlink, list[tuple[str, ...]]()
+
+    def unlink(path: Path) -> None:
+        ask = threading.Thread(
+            target=lambda: told.append(versions.digests("job", SPEC)), daemon=True
+        )
+        ask.start()
+        ask.join(30)
+        real(path)
+
+    with opened(tmp_path, "a", 3) as versions, monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", unlink)
+        for number in range(4):  # the fourth needs room, and so the first
+            assert keep(versions, number)
+            assert len(told) == (number == 3)
+    with opened(tmp_path, "a", 100) as versions, monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", unlink)
+        assert keep(versions, 4), "one more than the three that are kept"
+        assert len(told) == 2
+
+
+def test_what_does_not_fit_counts_no_more_for_the_next_that_looks_for_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, is_free = os.unlink, list[bool]()
+
+    def unlink(path: Path) -> None:
+        with unless_in_use(tmp_path) as free:
+            is_free.append(free)
+        real(path)
+
+    with opened(tmp_path, "a", 1) as first, opened(tmp_path, "b", 1) as second:
+        assert keep(first, 1)
+        monkeypatch.setattr(os, "unlink", unlink)
+        assert not keep(second, 1)
+    assert is_free == [False], "it is removed before another one may count it"
 
 
 def test_a_process_that_was_forked_meanwhile_holds_no_lock(tmp_path: Path) -> None:
     """It has a copy of the descriptor, and a lock ends with the last one."""
     fds = []
-    with SharedSpace(tmp_path / "client-a", SIZE).alone():
+    with seen_by(tmp_path, "a").alone(0):
         same = os.stat(tmp_path).st_ino
         for number in os.listdir("/dev/fd"):
             try:
@@ -229,11 +495,11 @@ def test_one_that_is_committed_while_it_is_counted_counts(
 
         def listdir(folder: Path) -> list[str]:
             names = real(folder)
-            if folder.name == "client-a":
+            if folder.name == "kept-client-a":
                 writer.commit("digest")
             return names
 
         with monkeypatch.context() as patched:
             patched.setattr(os, "listdir", listdir)
             assert not keep(second, 1)
-    assert kept(tmp_path) == ["client-a 1"]
+    assert kept(tmp_path) == ["kept-client-a 1"]

@@ -34,11 +34,11 @@ def keep(versions: Versions, number: int, *, owner: str = "job", size: int = SIZ
 def opened(
     shared: Path, most: int = 2, most_bytes: int = 1 << 30, *, name: str = "site-1"
 ) -> Versions:
-    return Versions(shared, "client", name, most=most, most_bytes=most_bytes)
+    return Versions(shared, "kept-client", name, most=most, most_bytes=most_bytes)
 
 
 def files(shared: Path, name: str = "site-1") -> list[str]:
-    return sorted(each.name for each in shared.glob(f"client-{name}/*"))
+    return sorted(each.name for each in shared.glob(f"kept-client-{name}/*"))
 
 
 def test_the_newest_are_kept_and_can_be_read_anywhere(tmp_path: Path) -> None:
@@ -120,9 +120,10 @@ def test_what_is_no_file_costs_itself_alone(
 ) -> None:
     with opened(tmp_path) as versions:
         keep(versions, 1)
-    path = (tmp_path / "client-site-1" / "000000000007").with_suffix(suffix)
+    folder = tmp_path / "kept-client-site-1"
+    path = (folder / "000000000007").with_suffix(suffix)
     make: dict[str, Callable[[], None]] = {
-        "symlink": lambda: path.symlink_to(tmp_path / "client-site-1" / "000000000001.version"),
+        "symlink": lambda: path.symlink_to(folder / "000000000001.version"),
         "directory": path.mkdir,
         "pipe": lambda: os.mkfifo(path),
     }
@@ -179,7 +180,7 @@ def test_one_that_cannot_be_removed_is_dropped_all_the_same(
 def test_what_an_interrupted_process_has_begun_is_removed(tmp_path: Path) -> None:
     with opened(tmp_path) as versions:
         keep(versions, 1)
-    (tmp_path / "client-site-1" / "000000000009.partial").write_bytes(b"begun")
+    (tmp_path / "kept-client-site-1" / "000000000009.partial").write_bytes(b"begun")
     with opened(tmp_path):
         assert len(files(tmp_path)) == 1
 
