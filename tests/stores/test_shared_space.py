@@ -366,6 +366,49 @@ def test_a_start_goes_on_while_another_one_removes_files(
     assert kept(tmp_path) == ["kept-client-a 3"]
 
 
+def test_the_folder_of_an_end_that_has_just_started_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended(tmp_path, "a", 1)
+    real = os.unlink
+    with ExitStack() as running, monkeypatch.context() as patched:
+        started = list[Versions]()
+
+        def unlink(path: Path) -> None:
+            real(path)
+            if not started:
+                started.append(running.enter_context(opened(tmp_path, "a", 100)))
+
+        patched.setattr(os, "unlink", unlink)
+        with opened(tmp_path, "b", 0):
+            assert keep(started[0], 1)
+
+
+def test_a_name_is_not_used_again_while_another_may_be_about_to_remove_it(tmp_path: Path) -> None:
+    folder = tmp_path / "kept-client-a"
+    folder.mkdir()
+    (folder / "000000000007.partial").write_bytes(b"begun")
+    with opened(tmp_path, "a", 1) as versions:
+        assert keep(versions, 1)
+        assert kept(tmp_path) == ["kept-client-a 8"]
+
+
+def test_nothing_goes_once_another_has_made_the_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path, "a", 3) as first, opened(tmp_path, "b", 3) as second:
+        assert keep(first, 1)
+        assert keep(first, 2)
+        writer = second.begin("job", SPEC, SIZE)
+        assert writer is not None
+        with ExitStack() as busy, monkeypatch.context() as patched:
+            busy.callback(writer.discard)
+            busy.enter_context(seen_by(tmp_path, "b").alone(0))
+            patched.setattr(time, "sleep", lambda _: busy.close())
+            assert keep(first, 3)
+        assert first.digests("job", SPEC) == ("digest 3", "digest 2", "digest 1")
+
+
 def test_others_may_start_and_make_room_between_two_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
