@@ -3,12 +3,12 @@
 ``Pacer`` is a token bucket with a line before it. A stream that has used up its allowance joins the
 line and is given the next part when it is first and the tokens are there; then it joins at the end.
 So streams with equal parts get equal rates, as in round-robin scheduling (Nagle, RFC 970), and one
-that cannot move holds up no other. Receivers are paced by what credit they give, not by reads: a
-byte that was not permitted never travels.
+that cannot move holds up no other. Receivers are paced by what credit they give, not by reads: no
+byte of a model travels that was not permitted. What it costs is an estimate where encodings are in
+use (``credit_cost``).
 
 The bound: in any span of ``t`` seconds no more than ``rate * (SHARE * t + BURST_SECONDS)`` bytes
-get an allowance. Over 10 s that is
-0.995 of the rate.
+get an allowance. Over 10 s that is 0.995 of the rate.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Pacer(Generic[S]):
         """Have another limit from now on."""
         self._refill(now)
         self.rate = rate
-        self._tokens = min(self._tokens, self._most_tokens)
+        self._tokens = min(max(self._tokens, self._least_tokens), self._most_tokens)
         if rate is None:
             self._line.clear()
             self._tokens = 0.0
@@ -97,8 +97,7 @@ class Pacer(Generic[S]):
 
     def charge(self, nbytes: int) -> None:
         """Count bytes that moved without an allowance; negative: some that did not travel."""
-        least = -(self.rate or 0.0) * DEBT_SECONDS
-        self._tokens = min(max(self._tokens - nbytes, least), self._most_tokens)
+        self._tokens = min(max(self._tokens - nbytes, self._least_tokens), self._most_tokens)
 
     def next(self, *, now: float) -> tuple[S, int] | None:
         """Return the next stream and the bytes that it may move now; None: nobody yet."""
@@ -125,6 +124,10 @@ class Pacer(Generic[S]):
         # A bucket that is full is enough for any part, though it may leave a debt: rounding must
         # not keep a stream waiting for a token that never fits.
         return self._tokens >= min(nbytes + HEADER_BYTES, self._most_tokens) - 1e-6
+
+    @property
+    def _least_tokens(self) -> float:
+        return -(self.rate or 0.0) * DEBT_SECONDS
 
     @property
     def _most_tokens(self) -> float:

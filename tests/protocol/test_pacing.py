@@ -123,6 +123,16 @@ def test_a_long_resume_holds_up_the_others_for_two_seconds_and_no_longer() -> No
     assert wait < 2.1
 
 
+def test_a_debt_takes_no_longer_when_the_limit_is_lowered() -> None:
+    pacer = pacer_of(TEN_MBIT)
+    pacer.charge(int(1.6 * TEN_MBIT))
+    pacer.limit(20e3, now=0.0)
+    pacer.ask("a", 1024)
+    wait = pacer.wait(now=0.0)
+    assert wait is not None
+    assert wait < 2.2
+
+
 def test_bytes_that_an_encoding_saved_are_given_to_others() -> None:
     pacer = pacer_of(TEN_MBIT)
     pacer.ask("a", 65536)

@@ -52,9 +52,7 @@ class PacedLink:
         self.pacers = {name: Pacer[str]() for name in limited}
         self.arrived: list[tuple[float, int]] = []
         """When, and how many bytes on the line."""
-        for name, pacer in self.pacers.items():
-            pacer.limit(rate, now=0.0)
-            self.machines[name].pace(pacer.part_bytes, pacer.ahead_bytes(1))
+        self.limit(rate)
 
     def run(self, seconds: float = 1e3) -> None:
         until = self.link.now + seconds
@@ -74,9 +72,22 @@ class PacedLink:
             machine.pace(0)
             self.pacers[name].limit(None, now=self.link.now)
 
+    def limit(self, rate: float) -> None:
+        for name, machine in self.machines.items():
+            pacer = self.pacers[name]
+            pacer.limit(rate, now=self.link.now)
+            machine.pace(pacer.part_bytes, pacer.ahead_bytes(1))
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether a debt holds up an end for half a second more at least."""
+        waits = (each.wait(now=self.link.now) for each in self.pacers.values())
+        return max(wait or 0.0 for wait in waits) > 0.5
+
     def _deal(self, name: str, pacer: Pacer[str]) -> None:
         machine = self.machines[name]
-        pacer.charge(machine.take_uncharged())
+        if uncharged := machine.take_uncharged():
+            pacer.charge(uncharged)
         pacer.ask(name, machine.wanted_bytes)
         while (part := pacer.next(now=self.link.now)) is not None:
             machine.allow(part[1])
@@ -201,6 +212,23 @@ def test_where_nothing_shrinks_any_more_the_limit_is_exceeded_by_a_fifth_at_most
     assert bytes(link.got) == link.content
     assert paced.most_in(10.0) <= 1.2 * 10 * RATE
     assert paced.most_in(15.0) <= 15 * RATE
+
+
+def test_a_limit_that_is_lowered_during_a_debt_lets_no_timeout_expire() -> None:
+    shrunk, plain = 8_000_000, 4_000_000
+    config = LinkConfig.model_validate({"timeouts": {"communication_timeout": 5.0}})
+    link = VirtualLink(
+        content_of(shrunk + plain), config, Schedule(latency=0.1), shrinks=8, plain_from=shrunk
+    )
+    paced = PacedLink(link, rate=1e6)
+    while not paced.is_held_up:
+        paced.run(STEP)
+        assert not link.is_over
+    paced.run(0.5)  # what is on its way arrives, and charges nothing later
+    paced.limit(50e3)
+    paced.run()
+    assert link.receiver.state is State.DONE
+    assert bytes(link.got) == link.content
 
 
 def test_an_extent_and_a_receiver_that_has_some_bytes_already_are_limited_too() -> None:
