@@ -172,7 +172,10 @@ class ChunkReceiver(StreamMachine):
 
     def allow(self, nbytes: int) -> None:
         """Permit to grant what is expected to travel as ``nbytes`` more."""
-        self._credit.allowed += self._cost.pay(nbytes)
+        permitted = self._cost.pay(nbytes)
+        if permitted > nbytes:  # rounded up, or by a ratio that has grown since it asked
+            permitted = min(permitted, self._next_part)
+        self._credit.allowed += permitted
         # A sender that has used up its credit waits for this, and nothing else wakes it.
         self._acks.is_due = True
 
@@ -183,11 +186,20 @@ class ChunkReceiver(StreamMachine):
             return 0
         credit, stop, ratio = self._credit, self.opened.brings.stop, self._cost.ratio
         room = min(credit.window_end, stop) - credit.allowed
-        # In a window that is smaller than two parts, half of it: else none would ever fit.
-        part = min(int(self._part * ratio), max(1, credit.window_bytes // 2))
-        wanted = min(part, stop - credit.allowed)
+        wanted = self._next_part
         is_enough = credit.allowed - self._reassembly.received >= self._ahead * ratio
         return 0 if is_enough or room < wanted else self._cost.of(wanted)
+
+    @property
+    def _next_part(self) -> int:
+        """How many bytes of the model it asks for at a time."""
+        assert self.opened is not None
+        credit = self._credit
+        # In a window that is smaller than two parts, half of it: else none would ever fit. What
+        # encodings save makes a part larger only to an eighth: whole parts have to fill the window.
+        plain = min(self._part, max(1, credit.window_bytes // 2))
+        part = min(int(self._part * self._cost.ratio), max(plain, credit.window_bytes // 8))
+        return min(part, self.opened.brings.stop - credit.allowed)
 
     def take_uncharged(self) -> int:
         """Return what travelled beyond what was permitted since it was asked; negative: less."""

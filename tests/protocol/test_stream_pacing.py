@@ -231,6 +231,24 @@ def test_a_limit_that_is_lowered_during_a_debt_lets_no_timeout_expire() -> None:
     assert bytes(link.got) == link.content
 
 
+@pytest.mark.parametrize("shrinks", [1.25, 1.5, 1.75, 2.25, 3.5, 4, 8])
+@pytest.mark.parametrize("window", [8192, 16384, 65536, 1_000_000])
+def test_in_a_small_window_encodings_cost_no_round_trip_for_a_few_bytes_that_do_not_fit(
+    window: int, shrinks: float
+) -> None:
+    small = {"window_bytes": window, "chunk_bytes": window, "initial_window_bytes": 4096}
+    config = LinkConfig.model_validate({"stream": {**small, "min_chunk_bytes": 1024}})
+
+    def seconds(shrinks: float) -> float:
+        content = content_of(320 * 1024)
+        link = VirtualLink(content, config, Schedule(latency=0.02), shrinks=shrinks)
+        PacedLink(link, rate=10 * RATE).run()
+        assert bytes(link.got) == content
+        return link.now
+
+    assert seconds(shrinks) <= seconds(1)
+
+
 def test_an_extent_and_a_receiver_that_has_some_bytes_already_are_limited_too() -> None:
     content = content_of(300_000)
     for end in ("sender", "receiver"):

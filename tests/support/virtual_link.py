@@ -79,7 +79,7 @@ class VirtualLink:
         pages: tuple[bytes, ...] = (),
         extent: Extent | None = None,
         resumed_at: int | None = None,
-        shrinks: int = 1,
+        shrinks: float = 1,
         plain_from: float = NEVER,
         base_lost_at: int | None = None,
     ) -> None:
@@ -241,7 +241,7 @@ class VirtualLink:
         return True
 
     def _shrunk(self, payload: memoryview) -> memoryview:
-        return payload[: max(1, payload.nbytes // self._shrinks)]
+        return payload[: max(1, int(payload.nbytes / self._shrinks))]
 
     def _read(self) -> bool:
         has_moved = self._take_event() or self._commit()
