@@ -15,8 +15,7 @@ __all__ = ["LARGEST_RATIO", "CreditCost"]
 
 LARGEST_RATIO = 4.0
 """What is promised and not here may be so many times as much as without encodings. If none of it
-shrinks, it arrives as ``LARGEST_RATIO * AHEAD_SECONDS`` of the limit at once; what was not paid of
-that is less than ``DEBT_SECONDS``."""
+shrinks, most of it arrives unpaid; ``largest_ratio`` keeps that within what may be owed."""
 
 _STEPS = 4
 """The ratio is a multiple of 1 / ``_STEPS``: parts stay multiples of the size of an element."""
@@ -26,12 +25,23 @@ _LATELY = 4
 where nothing shrinks, and less where much does."""
 
 
+def largest_ratio(owed: float, ahead: int) -> float:
+    """Return the highest ratio at which a receiver comes to owe no more than it may.
+
+    Args:
+        owed: what it may owe at most (bytes).
+        ahead: how much it may have promised without encodings (bytes).
+    """
+    return min(1 + owed / max(1, ahead) * _STEPS // 1 / _STEPS, LARGEST_RATIO)
+
+
 class CreditCost:
     """What one receiver has paid for, and what it still has to pay (bytes on the line)."""
 
     def __init__(self) -> None:
         self.ratio = 1.0
         """Bytes of the model that one byte on the line is expected to bring; at least 1."""
+        self._largest = LARGEST_RATIO
         self._paid = 0  # for what is not here yet
         self._received = self._saved = 0  # what is settled
         self._arrived = self._travelled = 0  # lately
@@ -44,6 +54,11 @@ class CreditCost:
             saved: what encodings have saved until now (bytes).
         """
         self._received, self._saved, self._paid = offset, saved, 0
+
+    def bound(self, ratio: float) -> None:
+        """Expect no higher ratio from now on."""
+        self._largest = ratio
+        self.ratio = min(self.ratio, ratio)
 
     def of(self, nbytes: int) -> int:
         """Return what so many bytes of the model are expected to cost."""
@@ -78,7 +93,7 @@ class CreditCost:
         self._arrived += arrived
         self._travelled += travelled
         ratio = self._arrived / max(1, self._travelled)
-        self.ratio = min(max(1.0, ratio * _STEPS // 1 / _STEPS), LARGEST_RATIO)
+        self.ratio = min(max(1.0, ratio * _STEPS // 1 / _STEPS), self._largest)
         while self._arrived > max(1, lately):
             self._arrived //= 2
             self._travelled //= 2

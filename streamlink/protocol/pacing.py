@@ -14,11 +14,12 @@ get an allowance. Over 10 s that is 0.995 of the rate.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from streamlink.config.bandwidth import LEAST_CHUNK_BYTES
+from streamlink.protocol.credit_cost import largest_ratio
 
-__all__ = ["ANYWHERE", "BURST_SECONDS", "SHARE", "Pacer"]
+__all__ = ["ANYWHERE", "BURST_SECONDS", "SHARE", "UNLIMITED", "Pacer", "Portion"]
 
 SHARE = 0.98
 """Of the limit that tokens come at."""
@@ -48,6 +49,21 @@ _LARGEST_PART = 2 << 20
 _FEWEST_PARTS_AHEAD = 2
 
 S = TypeVar("S", bound=Hashable)
+
+
+class Portion(NamedTuple):
+    """What one stream may have of a limit."""
+
+    part_bytes: int
+    """What it is given at a time."""
+    ahead_bytes: int
+    """A receiver: how much it may have promised beyond what is here, as it is paid for."""
+    largest_ratio: float
+    """A receiver: by how much encodings may make what it promises more."""
+
+
+UNLIMITED = Portion(0, 0, 1.0)
+"""Of a stream that has no limit."""
 
 
 class Pacer(Generic[S]):
@@ -81,10 +97,15 @@ class Pacer(Generic[S]):
             part *= 2
         return part
 
-    def ahead_bytes(self, streams: int) -> int:
-        """Return how much each of ``streams`` receivers may have promised beyond what is here."""
-        share = int((self.rate or 0.0) * AHEAD_SECONDS / max(1, streams))
-        return max(share, _FEWEST_PARTS_AHEAD * self.part_bytes)
+    def portion(self, streams: int) -> Portion:
+        """Return what each of ``streams`` may have."""
+        rate, part = self.rate or 0.0, self.part_bytes
+        ahead = max(int(rate * AHEAD_SECONDS / max(1, streams)), _FEWEST_PARTS_AHEAD * part)
+        # A receiver asks while it has less than that ahead, so a part comes on top of it. If all
+        # that was promised arrives at once and does not shrink, receivers together owe no more
+        # than is ever made up for: what is beyond ``DEBT_SECONDS`` is forgotten.
+        owed = rate * DEBT_SECONDS / max(1, streams)
+        return Portion(part, ahead, largest_ratio(owed, ahead + part))
 
     def ask(self, stream: S, nbytes: int) -> None:
         """Let a stream wait for its next ``nbytes``; harmless when it waits already."""

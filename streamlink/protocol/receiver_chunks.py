@@ -146,13 +146,15 @@ class ChunkReceiver(StreamMachine):
 
     # --- a bandwidth limit that streams share --------------------------------------------
 
-    def pace(self, part_bytes: int, ahead_bytes: int = 0) -> None:
+    def pace(self, part_bytes: int, ahead_bytes: int = 0, largest_ratio: float = 1.0) -> None:
         """Grant only what ``allow`` permits from now on, in such parts; 0: whatever fits.
 
         Args:
             part_bytes: what it asks for at a time.
             ahead_bytes: how much it may have granted beyond what is here, as it will travel.
+            largest_ratio: by how much encodings may make that more.
         """
+        self._cost.bound(largest_ratio)
         was_paced, self._part, self._ahead = bool(self._part), part_bytes, ahead_bytes
         credit = self._credit
         if not part_bytes:

@@ -162,7 +162,7 @@ class SendStream(AckReceiver):
 
     # --- a bandwidth limit that streams share --------------------------------------------
 
-    def pace(self, part_bytes: int, ahead_bytes: int = 0) -> None:
+    def pace(self, part_bytes: int, ahead_bytes: int = 0, largest_ratio: float = 1.0) -> None:
         """Write only what ``allow`` permits from now on, in such parts; 0: whatever it likes."""
         self._window.pace(part_bytes or self._window.largest)
         if not part_bytes:

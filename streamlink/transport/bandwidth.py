@@ -23,7 +23,7 @@ from typing import Protocol
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig, check_bwlimit
 from streamlink.config.bandwidth import NO_LIMIT, BandwidthLimit, Timetable, parse_bwlimit
-from streamlink.protocol.pacing import Pacer
+from streamlink.protocol.pacing import Pacer, Portion
 from streamlink.transport.transfer_pump import PacedDirection
 
 __all__ = [
@@ -53,10 +53,10 @@ class Stream(Hashable, Protocol):
     def is_sending(self) -> bool:
         """Whether this end sends the model."""
 
-    def pace(self, direction: PacedDirection | None, part_bytes: int, ahead_bytes: int) -> None:
+    def pace(self, direction: PacedDirection | None, portion: Portion) -> None:
         """Move only what ``direction`` permits from now on; None: whatever the link carries."""
 
-    def allow(self, nbytes: int, part_bytes: int, ahead_bytes: int) -> None:
+    def allow(self, nbytes: int, portion: Portion) -> None:
         """Move ``nbytes`` more; its direction was asked for them."""
 
 
@@ -88,13 +88,13 @@ class _Direction:
         self._bandwidth.leave(self, pump)
 
     @property
-    def sizes(self) -> tuple[int, int]:
-        """What a stream is given at a time, and may have ahead (bytes)."""
-        return self.pacer.part_bytes, self.pacer.ahead_bytes(len(self.streams))
+    def portion(self) -> Portion:
+        """What each of its streams may have."""
+        return self.pacer.portion(len(self.streams))
 
     def pace(self, pump: Stream) -> None:
         """Have a stream keep to the limit that there is now, if any."""
-        pump.pace(None if self.pacer.rate is None else self, *self.sizes)
+        pump.pace(None if self.pacer.rate is None else self, self.portion)
 
 
 class BandwidthUse:
@@ -254,7 +254,7 @@ class ProcessBandwidth:
                 self._look()
         for direction, pump, nbytes in self._next():
             with _failing_alone("a stream could not be given its part of the bandwidth"):
-                pump.allow(nbytes, *direction.sizes)
+                pump.allow(nbytes, direction.portion)
 
     def _next(self) -> list[tuple[_Direction, Stream, int]]:
         """Wait for streams that may move now, or for the next look; returns those."""

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from streamlink.protocol.frames import Frame
 from streamlink.protocol.machine import HANDSHAKE_FRAMES
+from streamlink.protocol.pacing import UNLIMITED, Portion
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
 from streamlink.transport.log import log_lag, log_silence
@@ -64,17 +65,17 @@ class TransferPump(Pump[S]):
         """Whether this end sends the model."""
         return isinstance(self._machine, SendStream)
 
-    def pace(self, direction: PacedDirection | None, part_bytes: int, ahead_bytes: int) -> None:
+    def pace(self, direction: PacedDirection | None, portion: Portion) -> None:
         """Move only what ``direction`` permits from now on; None: whatever the link carries."""
         with self.locked() as (machine, _):
             self._direction = direction
-            machine.pace(part_bytes if direction is not None else 0, ahead_bytes)
+            machine.pace(*(portion if direction is not None else UNLIMITED))
 
-    def allow(self, nbytes: int, part_bytes: int, ahead_bytes: int) -> None:
+    def allow(self, nbytes: int, portion: Portion) -> None:
         """Move ``nbytes`` more; its direction was asked for them."""
         with self.locked() as (machine, _):
             if self._direction is not None:
-                machine.pace(part_bytes, ahead_bytes)
+                machine.pace(*portion)
                 machine.allow(nbytes)
 
     def _ask(self, direction: PacedDirection) -> None:

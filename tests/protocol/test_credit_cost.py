@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlink.protocol.credit_cost import LARGEST_RATIO, CreditCost
+from streamlink.protocol.credit_cost import LARGEST_RATIO, CreditCost, largest_ratio
 
 AHEAD = 64 << 10
 
@@ -83,6 +83,25 @@ def test_what_shrinks_no_more_is_charged_in_full_and_soon_expected() -> None:
         receiver.permit(65536)
         receiver.take(65536, 1)
     assert receiver.cost.ratio == 1
+
+
+def test_no_more_is_expected_than_is_permitted_to_expect() -> None:
+    receiver = Receiver()
+    receiver.permit(65536)
+    receiver.take(65536, 1000)
+    assert receiver.cost.ratio == LARGEST_RATIO
+    receiver.cost.bound(1.5)
+    assert receiver.cost.ratio == 1.5
+    receiver.permit(65536)
+    receiver.take(65536, 1000)
+    assert receiver.cost.ratio == 1.5
+
+
+@given(st.integers(0, 1 << 30), st.integers(1, 1 << 30))
+def test_the_largest_ratio_leaves_no_more_unpaid_than_may_be_owed(owed: int, ahead: int) -> None:
+    ratio = largest_ratio(owed, ahead)
+    assert 1 <= ratio <= LARGEST_RATIO
+    assert (ratio - 1) * ahead <= owed
 
 
 def test_what_was_promised_before_there_was_a_limit_costs_nothing() -> None:

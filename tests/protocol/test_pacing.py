@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlink.config.bandwidth import LEAST_CHUNK_BYTES, least_rate
-from streamlink.protocol.pacing import HEADER_BYTES, Pacer
+from streamlink.protocol.credit_cost import LARGEST_RATIO
+from streamlink.protocol.pacing import DEBT_SECONDS, HEADER_BYTES, Pacer
 
 TEN_MBIT = 1.25e6
 SPAN = 10.0
@@ -190,5 +192,23 @@ def test_receivers_have_at_most_half_a_second_promised_or_two_parts_each(
     rate: float, streams: int
 ) -> None:
     pacer = pacer_of(rate)
-    ahead = pacer.ahead_bytes(streams)
+    ahead = pacer.portion(streams).ahead_bytes
     assert 2 * pacer.part_bytes <= ahead <= max(2 * pacer.part_bytes, rate / 2)
+
+
+@given(rates, st.integers(1, 100))
+def test_receivers_whose_bytes_all_stop_shrinking_owe_no_more_than_is_made_up_for(
+    rate: float, streams: int
+) -> None:
+    part, ahead, ratio = pacer_of(rate).portion(streams)
+    promised = ahead + part  # as it is paid for
+    assert streams * promised * (ratio - 1) <= DEBT_SECONDS * rate
+    assert 1 <= ratio <= LARGEST_RATIO
+
+
+@pytest.mark.parametrize(("streams", "least"), [(1, LARGEST_RATIO), (2, 4.0), (4, 3.25), (8, 2.0)])
+@pytest.mark.parametrize("rate", [100e3, TEN_MBIT, 17.5e6, 125e6])
+def test_a_few_receivers_may_expect_that_encodings_save_much(
+    rate: float, streams: int, least: float
+) -> None:
+    assert pacer_of(rate).portion(streams).largest_ratio >= least

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streamlink.config import LinkConfig
 from streamlink.extent import Extent
-from streamlink.protocol.pacing import Pacer
+from streamlink.protocol.pacing import Pacer, Portion
 from streamlink.protocol.states import State
 from streamlink.protocol.stats import LIMIT
 from tests.support.virtual_link import Schedule, VirtualLink
@@ -76,7 +76,7 @@ class PacedLink:
         for name, machine in self.machines.items():
             pacer = self.pacers[name]
             pacer.limit(rate, now=self.link.now)
-            machine.pace(pacer.part_bytes, pacer.ahead_bytes(1))
+            machine.pace(*pacer.portion(1))
 
     @property
     def is_held_up(self) -> bool:
@@ -247,6 +247,21 @@ def test_in_a_small_window_encodings_cost_no_round_trip_for_a_few_bytes_that_do_
         return link.now
 
     assert seconds(shrinks) <= seconds(1)
+
+
+def test_a_receiver_that_is_limited_on_the_way_pays_nothing_for_what_it_has_promised() -> None:
+    config = LinkConfig.model_validate(
+        {"stream": {"window_bytes": "64KiB", "chunk_bytes": "16KiB"}}
+    )
+    link = VirtualLink(content_of(400_000), config, Schedule(up_rate=50e3), shrinks=4)
+    link.run(until=0.5)
+    link.receiver.pace(*Portion(4096, 8192, 4.0))
+    link.run(until=5.0)
+    assert not link.is_over
+    assert link.receiver.take_uncharged() == 0
+    link.receiver.allow(4096)
+    link.run(until=10.0)
+    assert link.receiver.take_uncharged() == 1024 - 4096
 
 
 def test_an_extent_and_a_receiver_that_has_some_bytes_already_are_limited_too() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from streamlink.config import LinkConfig
 from streamlink.config.bandwidth import NO_LIMIT, BandwidthLimit
+from streamlink.protocol.pacing import Portion
 from streamlink.transport.bandwidth import BandwidthFacts, OneBandwidth
 from streamlink.transport.transfer_pump import PacedDirection
 from tests.support.virtual_clock import VirtualClock
@@ -36,30 +37,30 @@ class Hungry:
     def is_paced(self) -> bool:
         return self.direction is not None
 
-    def pace(self, direction: PacedDirection | None, part_bytes: int, ahead_bytes: int) -> None:
+    def pace(self, direction: PacedDirection | None, portion: Portion) -> None:
         self.direction = direction
         if direction is not None:
-            direction.ask(self, part_bytes, 0)
+            direction.ask(self, portion.part_bytes, 0)
 
-    def allow(self, nbytes: int, part_bytes: int, ahead_bytes: int) -> None:
+    def allow(self, nbytes: int, portion: Portion) -> None:
         self.moved += nbytes
         if self.moved >= self._wants:
             self.done.set()
         elif self.direction is not None:
-            self.direction.ask(self, part_bytes, 0)
+            self.direction.ask(self, portion.part_bytes, 0)
 
 
 class Faulty(Hungry):
     """Cannot take what it is given."""
 
-    def allow(self, nbytes: int, part_bytes: int, ahead_bytes: int) -> None:
+    def allow(self, nbytes: int, portion: Portion) -> None:
         raise RuntimeError("a fault of this stream's own")
 
 
 class Rigid(Hungry):
     """Cannot keep to a limit."""
 
-    def pace(self, direction: PacedDirection | None, part_bytes: int, ahead_bytes: int) -> None:
+    def pace(self, direction: PacedDirection | None, portion: Portion) -> None:
         raise RuntimeError("a fault of this stream's own")
 
 
