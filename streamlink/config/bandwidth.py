@@ -13,10 +13,12 @@ from datetime import datetime
 from fractions import Fraction
 
 __all__ = [
+    "DEBT_SECONDS",
     "LEAST_CHUNK_BYTES",
     "NO_LIMIT",
     "BandwidthLimit",
     "Timetable",
+    "debt_seconds",
     "least_rate",
     "parse_bwlimit",
     "shown",
@@ -28,6 +30,13 @@ LEAST_CHUNK_BYTES = 1024
 _CHUNKS_IN_TIMEOUT = 10
 """One each of eight streams that wait in turn; their headers and what the limit leaves free take
 the time of two more."""
+
+DEBT_SECONDS = 2.0
+"""Bytes that moved unasked, as after a resume, hold up all streams no longer than this (seconds),
+and no longer than the timeouts of a peer permit (``debt_seconds``)."""
+
+_TURN_SECONDS = 0.6
+"""What so many chunks take where the limit lets them grow (seconds)."""
 
 _EXAMPLE = 'write it as 10M, 10Mbit, 10M:5M (sent:received), off, or "Mon-08:00,512K 19:00,off"'
 _NO_SPACES = "a limit has no space in it, and one of several begins with a time"
@@ -115,9 +124,20 @@ def parse_bwlimit(text: str) -> Timetable:
     return Timetable(tuple(sorted((daily | weekly).items(), key=lambda slot: slot[0])))
 
 
+def debt_seconds(timeout: float) -> float:
+    """Return how long a debt may hold up streams whose shortest timeout is ``timeout`` (seconds).
+
+    Half of what a turn of eight streams leaves of it; the other half is for the round trip.
+    """
+    return min(DEBT_SECONDS, max(0.0, timeout - _TURN_SECONDS) / 2)
+
+
 def least_rate(timeout: float) -> float:
-    """Return the lowest limit at which each of eight streams moves within ``timeout`` seconds."""
-    return _CHUNKS_IN_TIMEOUT * LEAST_CHUNK_BYTES / timeout
+    """Return the lowest limit at which each of eight streams moves within ``timeout`` seconds.
+
+    That is so even where a debt holds them up first.
+    """
+    return _CHUNKS_IN_TIMEOUT * LEAST_CHUNK_BYTES / (timeout - debt_seconds(timeout))
 
 
 def shown(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from streamlink.config.bandwidth import least_rate, parse_bwlimit
+from streamlink.config.bandwidth import debt_seconds, least_rate, parse_bwlimit
 from streamlink.config.files import load_yaml, sections
 from streamlink.config.security import SecurityConfig
 from streamlink.config.stream import StreamConfig
@@ -280,9 +280,17 @@ class LinkConfig(Settings):
     @property
     def least_bwlimit(self) -> tuple[float, str]:
         """The lowest limit that the timeouts permit (bytes/s), and the shortest timeout."""
-        timeouts = self.timeouts
-        seconds, name = min((getattr(timeouts, name), name) for name in _PROGRESS_TIMEOUTS)
+        seconds, name = self._shortest_timeout
         return least_rate(seconds), f"timeouts.{name} ({seconds:g} s)"
+
+    @property
+    def bwlimit_debt_seconds(self) -> float:
+        """How long bytes that moved unasked may hold up what the limit permits (seconds)."""
+        return debt_seconds(self._shortest_timeout[0])
+
+    @property
+    def _shortest_timeout(self) -> tuple[float, str]:
+        return min((getattr(self.timeouts, name), name) for name in _PROGRESS_TIMEOUTS)
 
     @model_validator(mode="after")
     def _bwlimit_passes(self) -> Self:

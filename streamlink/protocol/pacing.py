@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Generic, NamedTuple, TypeVar
 
-from streamlink.config.bandwidth import LEAST_CHUNK_BYTES
+from streamlink.config.bandwidth import DEBT_SECONDS, LEAST_CHUNK_BYTES
 from streamlink.protocol.credit_cost import largest_ratio
 
 __all__ = ["ANYWHERE", "BURST_SECONDS", "SHARE", "UNLIMITED", "Pacer", "Portion"]
@@ -30,10 +30,6 @@ BURST_SECONDS = 0.15
 PART_SECONDS = 0.06
 """A part takes at most this long (seconds), unless it is the smallest chunk. It is well below the
 burst: what lies between makes up for a thread that wakes late."""
-
-DEBT_SECONDS = 2.0
-"""Bytes that moved unasked, as after a resume, hold up all streams no longer than this (seconds):
-the timeouts of a peer must not expire for it."""
 
 AHEAD_SECONDS = 0.5
 """What receivers of one process have promised and is not here is at most so much time's, as it is
@@ -72,6 +68,7 @@ class Pacer(Generic[S]):
     def __init__(self) -> None:
         self.rate: float | None = None
         """The limit (bytes per second); None: there is none, and nobody asks."""
+        self._debt_seconds = DEBT_SECONDS
         self._tokens = 0.0
         self._refilled_at = 0.0
         self._line: dict[S, int] = {}  # what each wants; a dict keeps the order
@@ -97,14 +94,19 @@ class Pacer(Generic[S]):
             part *= 2
         return part
 
+    def bound_debt(self, seconds: float) -> None:
+        """Let bytes that moved without an allowance hold up streams no longer than ``seconds``."""
+        self._debt_seconds = seconds
+        self._tokens = max(self._tokens, self._least_tokens)
+
     def portion(self, streams: int) -> Portion:
         """Return what each of ``streams`` may have."""
         rate, part = self.rate or 0.0, self.part_bytes
         ahead = max(int(rate * AHEAD_SECONDS / max(1, streams)), _FEWEST_PARTS_AHEAD * part)
         # A receiver asks while it has less than that ahead, so a part comes on top of it. If all
         # that was promised arrives at once and does not shrink, receivers together owe no more
-        # than is ever made up for: what is beyond ``DEBT_SECONDS`` is forgotten.
-        owed = rate * DEBT_SECONDS / max(1, streams)
+        # than is ever made up for: what is beyond that is forgotten.
+        owed = rate * self._debt_seconds / max(1, streams)
         return Portion(part, ahead, largest_ratio(owed, ahead + part))
 
     def ask(self, stream: S, nbytes: int) -> None:
@@ -148,7 +150,7 @@ class Pacer(Generic[S]):
 
     @property
     def _least_tokens(self) -> float:
-        return -(self.rate or 0.0) * DEBT_SECONDS
+        return -(self.rate or 0.0) * self._debt_seconds
 
     @property
     def _most_tokens(self) -> float:

@@ -22,7 +22,13 @@ from typing import Protocol
 
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig, check_bwlimit
-from streamlink.config.bandwidth import NO_LIMIT, BandwidthLimit, Timetable, parse_bwlimit
+from streamlink.config.bandwidth import (
+    DEBT_SECONDS,
+    NO_LIMIT,
+    BandwidthLimit,
+    Timetable,
+    parse_bwlimit,
+)
 from streamlink.protocol.pacing import Pacer, Portion
 from streamlink.transport.transfer_pump import PacedDirection
 
@@ -110,6 +116,8 @@ class BandwidthUse:
         """The limit that it asks for; empty: none."""
         self.least = config.least_bwlimit
         """The lowest limit at which it works (bytes per second), and why."""
+        self.debt_seconds = config.bwlimit_debt_seconds
+        """How long a debt may hold up streams at most (seconds)."""
         self._close = close
 
     def close(self) -> None:
@@ -165,6 +173,7 @@ class ProcessBandwidth:
             else:
                 check_bwlimit(self._facts.bwlimit, *user.least)
             self._users.append(user)
+            self._bound_debt()
 
     def exit(self, user: BandwidthUse) -> bool:
         """Count a user no more; returns whether any is left.
@@ -174,6 +183,7 @@ class ProcessBandwidth:
         with self._changing:
             if user in self._users:
                 self._users.remove(user)
+                self._bound_debt()
             is_asked_for = any(each.bwlimit for each in self._users)
             if self._users and not is_asked_for and self._facts.bwlimit == self._configured != "":
                 self._change("", self._users)
@@ -198,6 +208,13 @@ class ProcessBandwidth:
         self._timetable = timetable
         self._facts = BandwidthFacts(text, self._facts.limit)
         self._look()
+
+    def _bound_debt(self) -> None:
+        """Let no debt outlast a timeout of any user; ``_changing`` is held."""
+        seconds = min((each.debt_seconds for each in self._users), default=DEBT_SECONDS)
+        with self._lock:
+            for each in (self._up, self._down):
+                each.pacer.bound_debt(seconds)
 
     def _start_thread(self) -> None:
         if self._thread is None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlink.config.bandwidth import LEAST_CHUNK_BYTES, least_rate
+from streamlink.config.bandwidth import DEBT_SECONDS, LEAST_CHUNK_BYTES, debt_seconds, least_rate
 from streamlink.protocol.credit_cost import LARGEST_RATIO
-from streamlink.protocol.pacing import DEBT_SECONDS, HEADER_BYTES, Pacer
+from streamlink.protocol.pacing import HEADER_BYTES, Pacer
 
 TEN_MBIT = 1.25e6
 SPAN = 10.0
@@ -75,9 +75,15 @@ def test_streams_that_always_want_more_get_the_same(rate: float, streams: int) -
     assert max(counts.values()) - min(counts[each] for each in "abcde"[:streams]) <= 1
 
 
-@given(st.sampled_from((1.0, 20.0, 300.0)))
-def test_at_the_lowest_limit_each_of_eight_streams_moves_within_the_timeout(timeout: float) -> None:
-    parts = dealt(pacer_of(least_rate(timeout)), tuple("abcdefgh"), 4 * timeout, [0.0])
+@pytest.mark.parametrize("factor", [1.0, 1.5, 2.0, 4.0, 1000.0])
+@pytest.mark.parametrize("timeout", [0.6, 1.0, 2.0, 5.0, 20.0, 300.0])
+def test_at_no_limit_that_is_accepted_does_one_of_eight_streams_wait_for_the_timeout_even_in_debt(
+    timeout: float, factor: float
+) -> None:
+    pacer = pacer_of(least_rate(timeout) * factor)
+    pacer.bound_debt(debt_seconds(timeout))
+    pacer.charge(10**9)
+    parts = dealt(pacer, tuple("abcdefgh"), min(4 * timeout, timeout + 20), [0.0])
     for stream in "abcdefgh":
         times = [0.0, *(at for at, each, _ in parts if each == stream)]
         assert max(b - a for a, b in pairwise(times)) < timeout
@@ -123,6 +129,17 @@ def test_a_long_resume_holds_up_the_others_for_two_seconds_and_no_longer() -> No
     wait = pacer.wait(now=0.0)
     assert wait is not None
     assert wait < 2.1
+
+
+def test_a_debt_is_bounded_anew_by_a_shorter_timeout() -> None:
+    pacer = pacer_of(TEN_MBIT)
+    pacer.charge(int(1.6 * TEN_MBIT))
+    pacer.bound_debt(0.2)
+    pacer.ask("a", 1024)
+    wait = pacer.wait(now=0.0)
+    assert wait is not None
+    assert wait < 0.3
+    assert pacer.portion(1).largest_ratio < LARGEST_RATIO
 
 
 def test_a_debt_takes_no_longer_when_the_limit_is_lowered() -> None:

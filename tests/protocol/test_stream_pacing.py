@@ -52,6 +52,8 @@ class PacedLink:
         self.pacers = {name: Pacer[str]() for name in limited}
         self.arrived: list[tuple[float, int]] = []
         """When, and how many bytes on the line."""
+        for pacer in self.pacers.values():
+            pacer.bound_debt(link.config.bwlimit_debt_seconds)
         self.limit(rate)
 
     def run(self, seconds: float = 1e3) -> None:
@@ -188,7 +190,8 @@ def test_a_limited_receiver_uses_the_limit_whatever_encodings_save(
     shrinks: int, latency: float
 ) -> None:
     content = content_of(400_000 * shrinks)
-    paced = PacedLink(VirtualLink(content, HASTY, Schedule(latency=latency), shrinks=shrinks))
+    config = LinkConfig()  # with shorter timeouts less may be expected of encodings
+    paced = PacedLink(VirtualLink(content, config, Schedule(latency=latency), shrinks=shrinks))
     paced.run()
     assert bytes(paced.link.got) == content
     # The first round trips are those of a receiver that does not know yet what is saved.
@@ -212,6 +215,16 @@ def test_where_nothing_shrinks_any_more_the_limit_is_exceeded_by_a_fifth_at_most
     assert bytes(link.got) == link.content
     assert paced.most_in(10.0) <= 1.2 * 10 * RATE
     assert paced.most_in(15.0) <= 15 * RATE
+
+
+def test_what_shrinks_no_more_lets_no_timeout_of_a_second_expire() -> None:
+    shrunk, plain = 8_000_000, 600_000
+    link = VirtualLink(
+        content_of(shrunk + plain), HASTY, Schedule(latency=0.1), shrinks=16, plain_from=shrunk
+    )
+    PacedLink(link).run()
+    assert link.receiver.state is State.DONE
+    assert bytes(link.got) == link.content
 
 
 def test_a_limit_that_is_lowered_during_a_debt_lets_no_timeout_expire() -> None:

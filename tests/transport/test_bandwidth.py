@@ -57,6 +57,14 @@ class Faulty(Hungry):
         raise RuntimeError("a fault of this stream's own")
 
 
+class Indebted(Hungry):
+    """Has moved much more than it was permitted."""
+
+    def pace(self, direction: PacedDirection | None, portion: Portion) -> None:
+        if direction is not None:
+            direction.ask(self, portion.part_bytes, 10**9)
+
+
 class Rigid(Hungry):
     """Cannot keep to a limit."""
 
@@ -127,6 +135,24 @@ def test_the_time_of_day_changes_the_limit_within_a_second(
     clock.event().wait(122)
     assert bandwidth.facts.limit == BandwidthLimit(TEN_MBIT, TEN_MBIT)
     assert stream.direction is not None
+
+
+def test_a_debt_outlasts_no_timeout_of_those_that_are_open(
+    clock: VirtualClock, bandwidth: OneBandwidth
+) -> None:
+    def seconds() -> float:
+        stream = Indebted(clock, 1)
+        began = clock()
+        bandwidth.join(stream)
+        assert stream.done.wait(60)
+        return clock() - began
+
+    bandwidth.change("10Mbit")
+    assert seconds() > 1.9
+    hasty = LinkConfig.model_validate({"timeouts": {"call_timeout": 1.0}})
+    with closing(bandwidth.open(hasty, clock)):
+        assert seconds() < 0.5
+    assert seconds() > 1.9
 
 
 def test_a_stream_that_fails_holds_up_no_other(
