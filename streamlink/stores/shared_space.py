@@ -34,7 +34,6 @@ __all__ = [
     "SUFFIX",
     "WAIT_SECONDS",
     "KeptFile",
-    "Kind",
     "SharedSpace",
     "is_numbered",
     "name_of",
@@ -49,11 +48,11 @@ SUFFIX, PARTIAL = ".version", ".partial"
 WAIT_SECONDS = 10.0
 """How long a start waits for others (seconds): one removes some large files within seconds."""
 
-Kind = Literal["server", "kept-client"]
+_Kind = Literal["server", "kept-client"]
 """What the name of a folder begins with. Not "client": that one has what rounding loses, maybe in
 the same directory, and a look whether it is used could make an update fail."""
 
-_FOLDERS = tuple(f"{kind}-" for kind in get_args(Kind))
+_FOLDERS = tuple(f"{kind}-" for kind in get_args(_Kind))
 _NUMBERED = re.compile(r"[0-9]{12}")  # as ``name_of`` writes it
 _PAUSE_SECONDS = 0.01
 
@@ -79,7 +78,7 @@ class SharedSpace:
         most_bytes: all models there together (bytes).
     """
 
-    def __init__(self, directory: Path, kind: Kind, name: str, most_bytes: int) -> None:
+    def __init__(self, directory: Path, kind: _Kind, name: str, most_bytes: int) -> None:
         self.own = directory_for(directory, kind, name)
         """The folder of this end."""
         self._directory, self._most_bytes = directory, most_bytes

@@ -21,7 +21,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import xxhash
 
@@ -43,7 +43,6 @@ from streamlink.stores.shared_space import (
     SUFFIX,
     WAIT_SECONDS,
     KeptFile,
-    Kind,
     SharedSpace,
     is_numbered,
     name_of,
@@ -121,7 +120,15 @@ class Versions:
         StoreError: the directory cannot be used, or another process uses it.
     """
 
-    def __init__(self, shared: Path, kind: Kind, name: str, *, most: int, most_bytes: int) -> None:
+    def __init__(
+        self,
+        shared: Path,
+        kind: Literal["server", "kept-client"],
+        name: str,
+        *,
+        most: int,
+        most_bytes: int,
+    ) -> None:
         self._space = SharedSpace(shared, kind, name, most_bytes)
         self._directory, self._most, self._most_bytes = self._space.own, most, most_bytes
         self._lock = threading.Lock()  # held for no call of the disk: streams begin meanwhile

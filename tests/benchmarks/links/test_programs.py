@@ -216,7 +216,9 @@ def test_a_failure_that_was_made_good_is_told(
     with pytest.raises(typer.Exit):
         go(tmp_path, Program(stop_at="b", error=OSError))
     go(tmp_path, Program())
-    assert "b: failed, and not when it was tried again: OSError: no" in capsys.readouterr().out
+    assert (
+        "b: not available, and not when it was tried again: OSError: no" in capsys.readouterr().out
+    )
 
 
 @ASKS_GIT
