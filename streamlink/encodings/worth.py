@@ -13,6 +13,9 @@ that would cost most of the gain, since one plain range is as long as many encod
 travel first that a plain one at most doubles the bytes. Of a model that has not changed, and whose
 ranges are a byte each, none is sent plain.
 
+A bandwidth limit of either end leaves a line idle, too, and then the rate of the line says nothing:
+ranges come at the pace that the limit permits, so that pace is the rate.
+
 To try a range is to encode it, or the first bytes of it, a *sample*. A fast line carries a range
 sooner than it is encoded, so there a sample is tried, and the range travels plain. Above some rate
 only ranges that have not changed since a base are worth it, so without one nothing is tried. And
@@ -30,6 +33,7 @@ Knutsson and Björkman, "Adaptive Online Data Compression", HPDC 2002).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -41,6 +45,8 @@ STEADY_RANGES = 8
 """Ranges in a row that find the rate of a fast line not grown before one is tried (count)."""
 FIRST_TRIES = 3
 """Ranges that are tried before it is judged whether that pays (count)."""
+LIMITED_RANGES = 8
+"""After one that waited for a bandwidth limit so many go by the pace of the last ones (count)."""
 SAMPLE_BYTES = 256 * 1024
 """How much of a range is tried on a fast line (bytes); less would measure fixed costs."""
 
@@ -63,6 +69,10 @@ class Line(Protocol):
     def is_in_flight(self) -> bool:
         """Whether something was sent that has not arrived."""
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether the next range had to wait for a bandwidth limit, and for nothing else."""
+
 
 class Worth:
     """Decides for one stream, range by range.
@@ -77,6 +87,9 @@ class Worth:
         self._seconds_per_byte = 0.0
         self._share = 0.0
         self._rate, self._steady = 0.0, 0
+        self._limited = 0
+        self._sent_bytes = 0  # on the wire
+        self._marks = deque[tuple[float, int]](maxlen=LIMITED_RANGES)
         self._tries = self._plain = self._encoded = 0
         self._is_sample = False
         self._began = 0.0
@@ -93,7 +106,9 @@ class Worth:
             sample, and the range travels plain.
         """
         rate = self._look_at_rate()
-        if not rate or (not self._line.is_in_flight and self._is_line_due()):
+        self._sent_bytes += nbytes
+        waits_for_encoder = not self._limited and not self._line.is_in_flight
+        if not rate or (waits_for_encoder and self._is_line_due()):
             self._encoded = 0
             return 0
         is_first = self._tries < FIRST_TRIES
@@ -123,12 +138,25 @@ class Worth:
         weight = _LATEST if self._tries else 1.0
         self._share += weight * (encoded_bytes / nbytes - self._share)
         self._tries += 1
-        self._encoded += not self._is_sample
+        if not self._is_sample:
+            self._encoded += 1
+            self._sent_bytes -= nbytes - encoded_bytes
 
     def _look_at_rate(self) -> float:
         before, self._rate = self._rate, self._line.rate
+        self._limited = LIMITED_RANGES if self._line.is_limited else max(0, self._limited - 1)
+        if self._limited:
+            self._rate = min(self._rate, self._look_at_pace())
+        else:
+            self._marks.clear()
         self._steady = 0 if self._rate > _GROWS * before else self._steady + 1
         return self._rate
+
+    def _look_at_pace(self) -> float:
+        now = self._clock()
+        began, sent_then = self._marks[0] if self._marks else (now, 0)
+        self._marks.append((now, self._sent_bytes))
+        return (self._sent_bytes - sent_then) / (now - began) if now > began else 0.0
 
     def _is_rate_known(self) -> bool:
         return self._steady >= STEADY_RANGES or self._rate * _SLOW_SECONDS_PER_BYTE < 1.0

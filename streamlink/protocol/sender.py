@@ -108,6 +108,7 @@ class SendStream(AckReceiver):
         if not 0 < chunk.nbytes <= self.writable_limit:
             raise self._misuse(f"write of {chunk.nbytes} bytes")
         self._buffer.append(chunk)
+        self._has_used_all = self._buffer.position >= min(self.limit, self._allowed)
         if self.waits_for:
             self._stop_waiting()
         self._watch_peer(now)
@@ -295,6 +296,14 @@ class SendStream(AckReceiver):
     def is_in_flight(self) -> bool:
         """Whether something was sent that the receiver has not acknowledged."""
         return self._buffer.is_in_flight
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the next chunk had to wait for a bandwidth limit, of this end or the other.
+
+        All that might be sent had been, and nobody works on it any more.
+        """
+        return self._has_used_all and self.consumed == self._buffer.position
 
     @property
     def stats(self) -> StreamStats:

@@ -93,6 +93,7 @@ class FastLine:
 
     rate: float = 5e8
     is_in_flight = True
+    is_limited = False
 
 
 def test_on_a_fast_line_ranges_are_sampled_and_travel_plain() -> None:

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlink.encodings.worth import FIRST_TRIES, SAMPLE_BYTES, STEADY_RANGES, TRY_EVERY, Worth
+from streamlink.encodings.worth import (
+    FIRST_TRIES,
+    LIMITED_RANGES,
+    SAMPLE_BYTES,
+    STEADY_RANGES,
+    TRY_EVERY,
+    Worth,
+)
 
 MB = 10**6
 
@@ -23,6 +30,7 @@ class Bench:
     speed: float = 200.0 * MB
     share: float = 0.7
     is_in_flight: bool = True
+    is_limited: bool = False
     now: float = 0.0
     has_base: bool = True
     encoded_bytes: int = 0
@@ -171,6 +179,44 @@ def test_a_model_that_has_not_changed_needs_no_plain_range_to_show_the_line() ->
     assert bench.offer()
     bench.is_in_flight = False
     assert all(bench.offer() for _ in range(1000))
+
+
+def test_under_a_bandwidth_limit_the_pace_of_the_ranges_is_the_rate() -> None:
+    bench = Bench(900.0 * MB, is_in_flight=False, is_limited=True)
+    encoded = []
+    for _ in range(100):
+        encoded.append(bench.offer(128 * 1024))
+        bench.now += 0.05
+    assert encoded == [at > 0 for at in range(100)], "the first one shows no pace yet"
+
+
+def test_ranges_that_a_limit_permits_in_a_burst_go_by_the_pace_of_the_last_ones() -> None:
+    bench = Bench(900.0 * MB, is_limited=True)
+    bench.offer(128 * 1024)
+    for _ in range(20):
+        bench.now += 0.1
+        bench.is_in_flight, bench.is_limited = False, True
+        assert bench.offer(128 * 1024)
+        bench.is_in_flight, bench.is_limited = True, False
+        assert bench.offer(128 * 1024)
+
+
+def test_a_limit_that_codecs_cannot_keep_up_with_changes_nothing() -> None:
+    bench = steady(3000.0 * MB)
+    bench.is_in_flight, bench.is_limited = False, True
+    for _ in range(10 * TRY_EVERY):
+        assert not bench.offer()
+        bench.now += 1 / 1000
+
+
+def test_once_a_limit_is_lifted_the_line_is_the_rate_again() -> None:
+    bench = Bench(900.0 * MB, is_in_flight=False, is_limited=True)
+    for _ in range(10):
+        bench.offer(128 * 1024)
+        bench.now += 0.05
+    bench.is_in_flight, bench.is_limited = True, False
+    assert not all(bench.offer(MB) for _ in range(LIMITED_RANGES))
+    assert not any(bench.offer(MB) for _ in range(TRY_EVERY - 2))
 
 
 def test_one_range_that_took_long_does_not_end_encoding() -> None:

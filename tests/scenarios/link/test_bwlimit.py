@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import Future
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,11 +35,17 @@ HASTY = {
 }
 
 
-def moved(bwlimit: str, data_listen: str, count: int = 1) -> tuple[float, list[Receipt], bytes]:
+def moved(
+    bwlimit: str,
+    data_listen: str,
+    count: int = 1,
+    raw: bytes = random_bytes(NBYTES),
+    **stream: Any,
+) -> tuple[float, list[Receipt], bytes]:
     """Move a model ``count`` times at once, both ends in this process; returns also the time."""
-    stream = {"bwlimit": bwlimit, "data_listen": data_listen}
+    stream |= {"bwlimit": bwlimit, "data_listen": data_listen}
     config = LinkConfig.model_validate({"stream": stream, "timeouts": HASTY})
-    model = as_model({"a": np.frombuffer(random_bytes(NBYTES), np.uint8)})
+    model = as_model({"a": np.frombuffer(raw, np.uint8)})
     stores = [MemoryStore() for _ in range(count)]
     began = time.monotonic()
 
@@ -80,6 +87,17 @@ def test_each_carrier_keeps_to_the_limit_in_each_direction(
     assert receipt.stats.resumes == 0
     assert arrived == random_bytes(NBYTES)
     assert seconds >= NBYTES / RATE
+
+
+@pytest.mark.parametrize("data_listen", ["auto", "none"])
+@pytest.mark.parametrize("bwlimit", ["200kB:off", "off:200kB"])
+def test_auto_encodes_where_a_limit_and_not_the_line_is_slow(
+    bwlimit: str, data_listen: str
+) -> None:
+    raw = bytes(2 * NBYTES)
+    _, (receipt,), arrived = moved(bwlimit, data_listen, raw=raw, encodings=("auto",))
+    assert arrived == raw
+    assert receipt.stats.wire_bytes < 0.5 * len(raw)
 
 
 def test_two_transfers_share_one_limit() -> None:
