@@ -108,7 +108,8 @@ class SendStream(AckReceiver):
         if not 0 < chunk.nbytes <= self.writable_limit:
             raise self._misuse(f"write of {chunk.nbytes} bytes")
         self._buffer.append(chunk)
-        self._has_used_all = self._buffer.position >= min(self.limit, self._allowed)
+        left = min(self.limit, self._allowed) - self._buffer.position
+        self._has_used_all = left < self._window.chunk_bytes
         if self.waits_for:
             self._stop_waiting()
         self._watch_peer(now)
@@ -301,7 +302,7 @@ class SendStream(AckReceiver):
     def is_limited(self) -> bool:
         """Whether the next chunk had to wait for a bandwidth limit, of this end or the other.
 
-        All that might be sent had been, and nobody works on it any more.
+        All that might be sent had been, but for less than a chunk, and nobody works on it any more.
         """
         return self._has_used_all and self.consumed == self._buffer.position
 
@@ -376,7 +377,9 @@ class SendStream(AckReceiver):
     def _account(self, now: float) -> None:
         super()._account(now)
         is_moving = self._buffer.is_in_flight or self._stalls.cause == LIMIT
-        self._meter.update(bool(self._channels) and is_moving, now=now)
+        # For the receiver's limit that shows afterwards: it permits more, and nobody was working.
+        waited = self.is_limited and not self._peer_waits_for and not self.is_written
+        self._meter.update(bool(self._channels) and is_moving, waited=waited, now=now)
 
     def _cause(self) -> str:
         if self.state is State.OPENING or not self._channels:

@@ -217,18 +217,28 @@ class SendMeter:
     client's training, a wait for the slowest client, or a broken connection.
     """
 
-    __slots__ = ("_at", "_was_in_flight", "seconds")
+    __slots__ = ("_at", "_counted_to", "_was_in_flight", "seconds")
 
     def __init__(self) -> None:
         self.seconds = 0.0
         """Up to the last ``update``."""
         self._was_in_flight = False
-        self._at = 0.0
+        self._at = self._counted_to = 0.0
 
-    def update(self, is_in_flight: bool, *, now: float) -> None:
-        """Note whether bytes are in flight from ``now`` on."""
+    def update(self, is_in_flight: bool, *, waited: bool = False, now: float) -> None:
+        """Note whether bytes are in flight from ``now`` on.
+
+        Args:
+            is_in_flight: see above; or whether a bandwidth limit of this end is waited for.
+            waited: whether that of the other end was, since bytes were in flight last.
+            now: monotonic seconds.
+        """
         if self._was_in_flight:
             self.seconds += now - self._at
+            self._counted_to = now
+        elif waited:
+            self.seconds += now - self._counted_to
+            self._counted_to = now
         self._was_in_flight, self._at = is_in_flight, now
 
 

@@ -373,6 +373,18 @@ def test_a_sender_counts_while_bytes_are_on_their_way() -> None:
     assert meter.seconds == 3.5
 
 
+def test_a_sender_counts_afterwards_what_the_limit_of_the_other_end_took() -> None:
+    meter = SendMeter()
+    meter.update(True, now=1.0)
+    meter.update(False, now=2.0)
+    meter.update(False, now=3.0)
+    meter.update(True, waited=True, now=4.0)
+    meter.update(False, now=5.0)
+    meter.update(True, now=9.0)  # its own work
+    meter.update(False, now=9.5)
+    assert meter.seconds == 4.5
+
+
 def test_one_chunk_is_too_little_for_a_receiver_to_tell_a_rate() -> None:
     link = VirtualLink(bytes(KiB), CONFIG, Schedule(up_rate=RATE))
     link.run()
