@@ -376,10 +376,12 @@ class SendStream(AckReceiver):
 
     def _account(self, now: float) -> None:
         super()._account(now)
-        is_moving = self._buffer.is_in_flight or self._stalls.cause == LIMIT
+        if self._buffer.is_in_flight or self._stalls.cause == LIMIT:
+            self._meter.update(bool(self._channels), now=now)
+            return
         # For the receiver's limit that shows afterwards: it permits more, and nobody was working.
         waited = self.is_limited and not self._peer_waits_for and not self.is_written
-        self._meter.update(bool(self._channels) and is_moving, waited=waited, now=now)
+        self._meter.update(False, waited=waited, now=now)
 
     def _cause(self) -> str:
         if self.state is State.OPENING or not self._channels:
