@@ -20,10 +20,11 @@ PROTO  := streamlink/transport/_generated
 REWRITTEN = [ $(VENV)/.rewritten -nt $(VENV)/.dev ] || \
 	{ $(BIN)/pytest -q -n 0 --collect-only >$(VENV)/collected.txt 2>&1; touch $(VENV)/.rewritten; }
 DEADLINE = $$(( $$(date +%s) + 60 * $(MINUTES) ))
+# FROM=COMMIT: kept runs count if they are of that commit or a later one.
 # All commands, whatever the others end with. What would not end by the deadline, the same target does
 # later. What repeats its runs comes last: where time is short, it measures all once and repeats less.
 MEASURE = worst=0; deadline=$(DEADLINE); for command in $(1); do \
-	  set -- $$command --deadline $$deadline $(if $(SMALL),--small); \
+	  set -- $$command --deadline $$deadline $(if $(SMALL),--small) $(if $(FROM),--since $(FROM)); \
 	  echo $(BIN)/python -m benchmarks.links "$$@"; \
 	  $(BIN)/python -m benchmarks.links "$$@"; status=$$?; \
 	  [ $$status -lt 128 ] || exit $$status; \

@@ -70,6 +70,8 @@ class Encoder:
             packings = [each for each in numbered if each[1] in self._packings]
             found = self._encode(offset, payload, packings)
             if found[0] != _PLAIN:
+                if self._worth is not None:
+                    self._worth.passed(payload_bytes(found[1]))
                 return found
             numbered = [each for each in numbered if each[1] not in self._packings]
         if self._worth is None:

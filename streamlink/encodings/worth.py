@@ -45,8 +45,9 @@ STEADY_RANGES = 8
 """Ranges in a row that find the rate of a fast line not grown before one is tried (count)."""
 FIRST_TRIES = 3
 """Ranges that are tried before it is judged whether that pays (count)."""
-LIMITED_RANGES = 8
-"""After one that waited for a bandwidth limit so many go by the pace of the last ones (count)."""
+LIMITED_RANGES = 32
+"""So many ranges after one that waited for a bandwidth limit go by the measured pace (count), since
+a limit permits some at once."""
 SAMPLE_BYTES = 256 * 1024
 """How much of a range is tried on a fast line (bytes); less would measure fixed costs."""
 
@@ -141,6 +142,10 @@ class Worth:
         if not self._is_sample:
             self._encoded += 1
             self._sent_bytes -= nbytes - encoded_bytes
+
+    def passed(self, encoded_bytes: int) -> None:
+        """Take the length of a range that travels encoded without being judged."""
+        self._sent_bytes += encoded_bytes
 
     def _look_at_rate(self) -> float:
         before, self._rate = self._rate, self._line.rate

@@ -21,8 +21,8 @@ SEVERAL = 4
 """How many connections are tried at once (count)."""
 
 MOST_SECONDS = 6.0
-"""The longest that one measurement may be asked to take, so that all fit into what a server allows.
-One model alone may take twice that, where it starts slowly."""
+"""The longest that one measurement may be asked to take. Then all fit into what a server allows,
+with round trips of up to 0.6 s; one model alone may take twice as long, where it starts slowly."""
 
 LEAST_BYTES = 4 << 20
 """The least that a probe may move in all (bytes)."""

@@ -20,8 +20,8 @@ __all__ = ["as_json", "as_text", "as_yaml", "forecast_text", "partial_text", "se
 _WIDTH = 100
 _SHORT_SECONDS = 0.5
 _AT_SERVER = (
-    "Of chunk, window and lanes the smaller value of both ends counts, so the server needs those "
-    "that are larger than its own; of several lines, the largest"
+    "Of chunk, window and lanes the smaller value of both ends counts. So set at the server those "
+    "that are larger than its own; for several lines, the largest"
 )
 
 

@@ -108,8 +108,7 @@ class SendStream(AckReceiver):
         if not 0 < chunk.nbytes <= self.writable_limit:
             raise self._misuse(f"write of {chunk.nbytes} bytes")
         self._buffer.append(chunk)
-        left = min(self.limit, self._allowed) - self._buffer.position
-        self._has_used_all = left < self._window.chunk_bytes
+        self._was_limited = False
         if self.waits_for:
             self._stop_waiting()
         self._watch_peer(now)
@@ -302,9 +301,9 @@ class SendStream(AckReceiver):
     def is_limited(self) -> bool:
         """Whether the next chunk had to wait for a bandwidth limit, of this end or the other.
 
-        All that might be sent had been, but for less than a chunk, and nobody works on it any more.
+        For that of the other end it passes, too, if its window has room for a chunk or two only.
         """
-        return self._has_used_all and self.consumed == self._buffer.position
+        return self._was_limited or self._stalls.cause == LIMIT
 
     @property
     def stats(self) -> StreamStats:
@@ -376,12 +375,15 @@ class SendStream(AckReceiver):
 
     def _account(self, now: float) -> None:
         super()._account(now)
-        if self._buffer.is_in_flight or self._stalls.cause == LIMIT:
-            self._meter.update(bool(self._channels), now=now)
-            return
-        # For the receiver's limit that shows afterwards: it permits more, and nobody was working.
-        waited = self.is_limited and not self._peer_waits_for and not self.is_written
-        self._meter.update(False, waited=waited, now=now)
+        is_moving = self._buffer.is_in_flight or self._stalls.cause == LIMIT
+        self._meter.update(bool(self._channels) and is_moving, now=now)
+
+    def _note_end_of(self, cause: str, now: float) -> None:
+        # The receiver's limit shows afterwards: it permits more, and had nothing to work on.
+        is_theirs = cause == CREDIT and self.consumed == self._buffer.position < self._stop
+        if is_theirs:
+            self._meter.add_wait(self._stalls.since, now=now)
+        self._was_limited = self._was_limited or is_theirs or cause == LIMIT
 
     def _cause(self) -> str:
         if self.state is State.OPENING or not self._channels:

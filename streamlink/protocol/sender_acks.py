@@ -115,7 +115,7 @@ class AckReceiver(StreamMachine):
         self._window_bytes = config.stream.window_bytes  # the most that it may be
         self._part = 0  # what a bandwidth limit permits at a time; 0: there is none
         self._allowed = ANYWHERE  # up to where it permits to write
-        self._has_used_all = False  # what was written last
+        self._was_limited = False  # since something was written last
         self._was_charged = 0  # resent bytes without saved ones that the limit knows of
         self._asked_end = self.extent.start  # up to where its owner was given room
         self._busy_at = float("-inf")

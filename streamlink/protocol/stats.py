@@ -211,7 +211,7 @@ PAUSE_SECONDS = 1.0
 
 
 class SendMeter:
-    """Counts the time in which sent bytes were in flight: what the mean rate is over.
+    """Counts the time that the mean rate is over: sent bytes were in flight, or a limit waited for.
 
     A rate over the whole life of a stream says little of the link: most of that life may be a
     client's training, a wait for the slowest client, or a broken connection.
@@ -225,21 +225,18 @@ class SendMeter:
         self._was_in_flight = False
         self._at = self._counted_to = 0.0
 
-    def update(self, is_in_flight: bool, *, waited: bool = False, now: float) -> None:
-        """Note whether bytes are in flight from ``now`` on.
-
-        Args:
-            is_in_flight: see above; or whether a bandwidth limit of this end is waited for.
-            waited: whether that of the other end was, since bytes were in flight last.
-            now: monotonic seconds.
-        """
+    def update(self, is_in_flight: bool, *, now: float) -> None:
+        """Note whether bytes are in flight from ``now`` on, or this end's limit is waited for."""
         if self._was_in_flight:
             self.seconds += now - self._at
             self._counted_to = now
-        elif waited:
-            self.seconds += now - self._counted_to
-            self._counted_to = now
         self._was_in_flight, self._at = is_in_flight, now
+
+    def add_wait(self, since: float, *, now: float) -> None:
+        """Count the time until ``now``, too: it was a wait for the other end's bandwidth limit."""
+        if not self._was_in_flight:
+            self.seconds += now - max(since, self._counted_to)
+            self._counted_to = now
 
 
 class ReceiveMeter:

@@ -312,7 +312,11 @@ class StreamMachine(Machine):
             return
         cause = NOTHING if self.state in self.FINAL else self._cause()
         if cause != self._stalls.cause:
+            self._note_end_of(self._stalls.cause, now)
             self._stalls.switch_to(cause, now=now)
+
+    def _note_end_of(self, cause: str, now: float) -> None:
+        """Take what ``cause`` has shown, which limits the stream no longer."""
 
     def _cause(self) -> str:
         """Return what limits the stream now (see ``Stalls``)."""

@@ -6,8 +6,8 @@ write is seen by the others at once. Folders that nobody has locked are of jobs 
 have ended: their files may be removed, and nobody else's. What does not have the names that ends
 give to folders and files is not theirs: it neither counts nor goes.
 
-Whoever makes room locks the directory, for one file at a time. Nobody else looks then whether a
-folder is used, which takes its lock for a moment.
+Whoever makes room locks the directory, for one file at a time. To see whether a folder is used, an
+end takes its lock for a moment; only the end that has locked the directory does so.
 """
 
 from __future__ import annotations
@@ -160,11 +160,14 @@ class SharedSpace:
         Raises:
             OSError: a folder cannot be read.
         """
-        others = [each for each in self._files() if each.path.parent != self.own]
+        files = {each.path: each for each in self._files()}
+        others = [each for each in files.values() if each.path.parent != self.own]
         free = {folder for folder in {each.path.parent for each in others} if _is_free(folder)}
         unused = [each for each in others if each.path.parent in free]
         unused.sort(key=lambda each: each.written)
-        return [each for each in [*unused, *own] if each.path not in self._stuck]
+        # One of our own that another end has removed frees no more.
+        there = [each for each in own if each.path in files]
+        return [each for each in [*unused, *there] if each.path not in self._stuck]
 
     def remove(self, file: KeptFile) -> bool:
         """Remove a file that may go; False: it stays, and may go no more. Only ``alone``."""

@@ -56,7 +56,7 @@ def test_settings_are_written_with_their_reasons() -> None:
 
 
 def test_text_and_yaml_say_what_the_server_needs_of_the_settings() -> None:
-    said = "the server needs those that are larger than its own; of several lines, the largest"
+    said = "set at the server those that are larger than its own; for several lines, the largest"
     choices = propose(a_line())
     assert said in " ".join(settings_text(choices).split())
     assert said in " ".join(as_yaml(a_line(), choices).replace("#", "").split())

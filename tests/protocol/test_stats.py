@@ -378,7 +378,8 @@ def test_a_sender_counts_afterwards_what_the_limit_of_the_other_end_took() -> No
     meter.update(True, now=1.0)
     meter.update(False, now=2.0)
     meter.update(False, now=3.0)
-    meter.update(True, waited=True, now=4.0)
+    meter.add_wait(2.0, now=4.0)
+    meter.update(True, now=4.0)
     meter.update(False, now=5.0)
     meter.update(True, now=9.0)  # its own work
     meter.update(False, now=9.5)

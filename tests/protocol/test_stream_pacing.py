@@ -176,6 +176,33 @@ def test_the_time_that_the_limit_takes_is_called_so_and_counts_for_the_rate(end:
         assert 0.8 * RATE <= (each.stats.mean_rate or 0.0) <= 1.2 * RATE
 
 
+@pytest.mark.parametrize("end", ["sender", "receiver"])
+def test_a_sender_knows_whether_it_waited_for_a_limit(end: str) -> None:
+    stream = HASTY.stream.model_copy(update={"chunk_bytes": 4096, "min_chunk_bytes": 1024})
+    small = HASTY.model_copy(update={"stream": stream})
+    found = {}
+    for each, config, rate, seconds in (
+        ("limit", HASTY, RATE, 0.0),
+        ("source", small, 10 * RATE, 0.05),
+    ):
+        near = Schedule(latency=0.0005, write_seconds=seconds)
+        link = VirtualLink(content_of(400_000), config, near)
+        PacedLink(link, (end,), rate).run()
+        found[each] = sum(link.limited) / len(link.limited)
+    assert found["limit"] > 0.5
+    assert found["source"] < 0.2
+
+
+@pytest.mark.parametrize("end", ["sender", "receiver"])
+def test_the_time_in_which_a_connection_was_away_is_no_wait_for_the_limit(end: str) -> None:
+    schedule = Schedule(cuts=frozenset({40}), away_seconds=20.0)
+    patient = LinkConfig.model_validate({"stream": {"window_bytes": "4MiB"}})
+    paced = PacedLink(VirtualLink(content_of(300_000), patient, schedule), (end,))
+    paced.run()
+    assert paced.link.now > 20.0
+    assert paced.link.sender.stats.moving_seconds < 5.0
+
+
 def test_what_an_encoding_saves_is_not_counted() -> None:
     content = content_of(400_000)
     for end in ("sender", "receiver"):

@@ -97,6 +97,8 @@ class VirtualLink:
         self.schedule = schedule
         self.now = 0.0
         self.got = bytearray()
+        self.limited: list[bool] = []
+        """Of each chunk that was written, whether the sender had waited for a bandwidth limit."""
         self.extra = {"sender": 0, "receiver": 0}
         """What each end has beyond its window (bytes); see ``stretch``."""
         self.cuts_made = 0
@@ -236,6 +238,7 @@ class VirtualLink:
         travels = self._shrunk(payload) if is_encoded else payload
         encoding = 1 if travels.nbytes < room else 0
         now = self._time("sender")
+        self.limited.append(sender.is_limited)
         sender.write((travels,), now=now, encoding=encoding, nbytes=room)
         self._next_write = self.now + self.schedule.write_seconds
         return True

@@ -97,6 +97,11 @@ def test_the_target_succeeds_where_all_its_commands_do(target: str, tmp_path: Pa
     assert all("--small" in words for words in asked)
 
 
+def test_whoever_names_a_commit_has_kept_runs_since_then_count(tmp_path: Path) -> None:
+    _, asked = make("bench-links", tmp_path, "FROM=abc123")
+    assert all(words[-2:] == ["--since", "abc123"] for words in asked)
+
+
 def test_an_interrupted_command_ends_the_target(tmp_path: Path) -> None:
     status, asked = make("bench-links", tmp_path, sites=130)
     assert status != 0
