@@ -38,7 +38,7 @@ SMALL_BYTES = 16 * MIB
 TURNS = 3
 TURN_SECONDS = 60.0
 MODULES = (__name__, "benchmarks.links.peers.ours", "benchmarks.links.peers.ours_computed")
-"""What its turns depend on, with what these import."""
+"""The modules whose files, with what they import, decide whether a kept turn still counts."""
 
 
 def run(quick: bool, part: Parts, scripts: Path) -> Result:

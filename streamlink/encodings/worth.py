@@ -72,7 +72,7 @@ class Line(Protocol):
 
     @property
     def is_limited(self) -> bool:
-        """Whether the next range had to wait for a bandwidth limit, and for nothing else."""
+        """Whether the next range had to wait for a bandwidth limit of either end."""
 
 
 class Worth:

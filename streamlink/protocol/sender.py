@@ -301,7 +301,8 @@ class SendStream(AckReceiver):
     def is_limited(self) -> bool:
         """Whether the next chunk had to wait for a bandwidth limit, of this end or the other.
 
-        For that of the other end it passes, too, if its window has room for a chunk or two only.
+        Also true where the receiver's window has room for only a chunk or two: acks cannot tell
+        that from a limit.
         """
         return self._was_limited or self._stalls.cause == LIMIT
 

@@ -94,8 +94,8 @@ class SharedSpace:
         until = time.monotonic() + WAIT_SECONDS
         while True:
             # Whoever makes room may have our folder's lock for a moment, or be removing the folder.
-            # While we have the directory's lock nobody does, so what fails then fails for good. It
-            # is not waited for: whatever removes files there, a start goes on.
+            # Nobody does either while we have the directory's lock, so what fails then fails for
+            # good. A start does not wait for that lock: it also succeeds while others make room.
             with unless_in_use(self._directory) as is_alone:
                 try:
                     if (fd := self._locked()) is not None:
@@ -122,7 +122,7 @@ class SharedSpace:
 
     @contextmanager
     def alone(self, seconds: float) -> Iterator[None]:
-        """Let nobody else make room there within the block, which removes one file at most.
+        """Hold the lock of the directory, so that no other end makes room; remove one file at most.
 
         Args:
             seconds: how long to wait for others.

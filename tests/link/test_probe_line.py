@@ -39,7 +39,7 @@ LONGEST = MAX_PROBE_SECONDS + PROBE_MARGIN_SECONDS
 
 @contextmanager
 def hostile(address: str, model_for: ModelFor, clock: Clock = running_time) -> Iterator[str]:
-    """A server that lets every probe in, ends none, and sends the model that it likes."""
+    """A server that admits every probe, ends none, and sends what ``model_for`` returns."""
     hubs: list[Hub] = []
 
     def answer(session: Session, request: Request) -> None:

@@ -172,18 +172,23 @@ def test_what_else_is_in_the_directory_neither_counts_nor_goes(tmp_path: Path) -
     assert all((tmp_path / name).exists() for name in others)
 
 
+def stay(monkeypatch: pytest.MonkeyPatch, folder: str, code: int) -> None:
+    """Let no file of ``folder`` be removed, for the reason ``code``."""
+    real = os.unlink
+
+    def unlink(path: Path) -> None:
+        if path.parent.name == folder:
+            raise OSError(code, os.strerror(code), str(path))
+        real(path)
+
+    monkeypatch.setattr(os, "unlink", unlink)
+
+
 def test_one_that_cannot_be_removed_goes_on_counting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     ended(tmp_path, "a", 1)
-    real = os.unlink
-
-    def unlink(path: Path) -> None:
-        if path.parent.name == "kept-client-a":
-            raise OSError(errno.EROFS, "Read-only file system", str(path))
-        real(path)
-
-    monkeypatch.setattr(os, "unlink", unlink)
+    stay(monkeypatch, "kept-client-a", errno.EROFS)
     with opened(tmp_path, "b", 1) as versions:
         assert not keep(versions, 1)
     assert kept(tmp_path) == ["kept-client-a 1"]
@@ -195,14 +200,7 @@ def test_one_that_cannot_be_removed_keeps_no_other_from_making_way(
 ) -> None:
     ended(tmp_path, "a", 9)
     ended(tmp_path, "b", 1)
-    real = os.unlink
-
-    def unlink(path: Path) -> None:
-        if path.parent.name == "kept-client-a":
-            raise OSError(errno.EPERM, "Operation not permitted", str(path))
-        real(path)
-
-    monkeypatch.setattr(os, "unlink", unlink)
+    stay(monkeypatch, "kept-client-a", errno.EPERM)
     with opened(tmp_path, "c", 3) as versions:
         for number in range(4):
             assert keep(versions, number)
