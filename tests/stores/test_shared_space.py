@@ -11,59 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from streamlink.errors import StoreError
 from streamlink.stores.expiry import unless_in_use
-from streamlink.stores.shared_space import HEAD_BYTES, SharedSpace
-from streamlink.stores.versions import Versions
-
-SPEC = bytes(range(32))
-SIZE = 100_000
-
-
-def opened(shared: Path, name: str, room: int) -> Versions:
-    """Return what ``name`` keeps, where ``room`` models fit in all."""
-    return Versions(shared, "kept-client", name, most=3, most_bytes=room * SIZE)
-
-
-def seen_by(shared: Path, name: str) -> SharedSpace:
-    return SharedSpace(shared, "kept-client", name, SIZE)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Return the time (seconds), which goes on while somebody sleeps, and only then."""
-    now = [0.0]
-
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
-
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(time, "sleep", sleep)
-    return now
-
-
-def keep(versions: Versions, number: int) -> bool:
-    writer = versions.begin("job", SPEC, SIZE)
-    if writer is None:
-        return False
-    writer.add(memoryview(bytes([number]) * SIZE))
-    writer.commit(f"digest {number}")
-    return True
-
-
-def kept(shared: Path) -> list[str]:
-    """Return the folder and the number of each file that counts."""
-    found = [*shared.glob("*/*.version"), *shared.glob("*/*.partial")]
-    return sorted(f"{each.parent.name} {int(each.stem)}" for each in found)
-
-
-def ended(shared: Path, name: str, *ages: int) -> None:
-    """Let a client that has ended leave one version of each age (days), the oldest first."""
-    with opened(shared, name, 100) as versions:
-        for number, _ in enumerate(ages):
-            assert keep(versions, number)
-    for path, age in zip(sorted((shared / f"kept-client-{name}").iterdir()), ages, strict=True):
-        os.utime(path, (time.time() - age * 86400,) * 2)
+from streamlink.stores.shared_space import HEAD_BYTES
+from tests.support.keeping import SIZE, SPEC, clock_of_sleepers, ended, keep, kept, opened, seen_by
 
 
 def test_the_oldest_of_those_that_have_ended_makes_way_first(tmp_path: Path) -> None:
@@ -127,23 +77,6 @@ def test_nothing_makes_way_for_what_does_not_fit_all_the_same(tmp_path: Path) ->
     assert kept(tmp_path) == ["kept-client-a 1", "kept-client-b 1"]
 
 
-def test_a_start_removes_what_is_above_the_limit_its_own_last(tmp_path: Path) -> None:
-    ended(tmp_path, "a", 9, 8)
-    ended(tmp_path, "b", 1, 1)
-    with opened(tmp_path, "a", 3):
-        assert kept(tmp_path) == ["kept-client-a 1", "kept-client-a 2", "kept-client-b 2"]
-    with opened(tmp_path, "a", 1):
-        assert kept(tmp_path) == ["kept-client-a 2"]
-
-
-def test_a_start_leaves_those_of_an_end_that_runs(tmp_path: Path) -> None:
-    ended(tmp_path, "b", 1)
-    with opened(tmp_path, "a", 2) as versions:
-        assert keep(versions, 1)
-        with opened(tmp_path, "b", 1):
-            assert kept(tmp_path) == ["kept-client-a 1"]
-
-
 def test_what_an_end_that_was_killed_had_begun_counts_and_makes_way(tmp_path: Path) -> None:
     folder = tmp_path / "server-a job"
     folder.mkdir()
@@ -153,23 +86,6 @@ def test_what_an_end_that_was_killed_had_begun_counts_and_makes_way(tmp_path: Pa
         assert kept(tmp_path) == ["kept-client-b 1", "server-a job 7"]
         assert keep(versions, 2)
         assert kept(tmp_path) == ["kept-client-b 1", "kept-client-b 2"]
-
-
-def test_what_else_is_in_the_directory_neither_counts_nor_goes(tmp_path: Path) -> None:
-    ended(tmp_path, "a", 1)
-    others = [
-        "file",
-        "kept-client-a/remainder",
-        "store/model.version",
-        "store/000000000001.safetensors",
-    ]
-    for name in others:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(bytes(9 * SIZE))
-    with opened(tmp_path, "b", 1) as versions:
-        assert keep(versions, 1)
-    assert not (tmp_path / "kept-client-a" / "000000000001.version").exists()
-    assert all((tmp_path / name).exists() for name in others)
 
 
 def stay(monkeypatch: pytest.MonkeyPatch, folder: str, code: int) -> None:
@@ -224,173 +140,6 @@ def test_one_of_its_own_that_cannot_be_removed_goes_on_being_offered(
         assert versions.digests("job", SPEC) == ("digest 2", "digest 1")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "downloads/000000000001.version",
-        "client-a/000000000001.version",
-        "server-a/7.version",
-        "kept-client-b/2024.partial",
-        "kept-client-b/\u0661\u0661\u0661\u0661\u0661\u0661\u0661\u0661\u0661\u0661\u0661\u0661.version",
-    ],
-)
-def test_what_is_not_called_as_ends_call_theirs_neither_counts_nor_goes(
-    tmp_path: Path, name: str
-) -> None:
-    (tmp_path / name).parent.mkdir()
-    (tmp_path / name).write_bytes(bytes(9 * SIZE))
-    with opened(tmp_path, "b", 1) as versions:
-        assert keep(versions, 1)
-        assert not keep(versions, 2)
-    with opened(tmp_path, "b", 1) as versions:
-        assert versions.digests("job", SPEC) == ("digest 1",)
-    assert (tmp_path / name).exists()
-
-
-def test_nothing_behind_a_link_counts_or_goes(tmp_path: Path) -> None:
-    shared, elsewhere = tmp_path / "kept", tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "000000000012.version").write_bytes(bytes(9 * SIZE))
-    with opened(shared, "a", 2) as versions:
-        for link, target in {
-            "server-link": elsewhere,
-            "server-alias": shared / "kept-client-a",
-            "server-loop": shared / "server-loop",
-        }.items():
-            (shared / link).symlink_to(target)
-        assert keep(versions, 1)
-        assert keep(versions, 2)
-        assert versions.digests("job", SPEC) == ("digest 2", "digest 1")
-    assert (elsewhere / "000000000012.version").exists()
-
-
-def test_the_folder_of_an_end_may_be_a_link(tmp_path: Path) -> None:
-    shared, elsewhere = tmp_path / "kept", tmp_path / "elsewhere"
-    shared.mkdir()
-    elsewhere.mkdir()
-    (shared / "kept-client-a").symlink_to(elsewhere)
-    with opened(shared, "a", 1) as versions:
-        assert keep(versions, 1)
-        assert not keep(versions, 2)
-
-
-def test_a_folder_that_is_not_for_us_to_read_does_not_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended(tmp_path, "a", 1)
-    real = os.listdir
-
-    def listdir(folder: Path) -> list[str]:
-        if folder.name == "kept-client-a":
-            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
-        return real(folder)
-
-    monkeypatch.setattr(os, "listdir", listdir)
-    with opened(tmp_path, "b", 1) as versions:
-        assert keep(versions, 1)
-    assert kept(tmp_path) == ["kept-client-a 1", "kept-client-b 1"]
-
-
-def test_a_start_waits_while_another_looks_whether_its_folder_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended(tmp_path, "a", 1)
-    with ExitStack() as look, seen_by(tmp_path, "b").alone(0):
-        assert look.enter_context(unless_in_use(tmp_path / "kept-client-a"))
-        monkeypatch.setattr(time, "sleep", lambda _: look.close())
-        with opened(tmp_path, "a", 1) as versions:
-            assert len(versions.digests("job", SPEC)) == 1
-
-
-def test_a_folder_that_is_used_is_refused_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with opened(tmp_path, "a", 1):
-        monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits"))
-        with pytest.raises(StoreError, match="another writer"):
-            opened(tmp_path, "a", 1)
-
-
-def test_a_folder_that_is_used_is_refused_when_the_wait_for_others_ends(
-    tmp_path: Path, clock: list[float]
-) -> None:
-    with opened(tmp_path, "a", 1), seen_by(tmp_path, "b").alone(0):
-        with pytest.raises(StoreError, match="another writer"):
-            opened(tmp_path, "a", 1)
-    assert 10 <= clock[0] < 11
-
-
-def test_a_folder_that_is_removed_while_it_is_opened_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, real, removed = tmp_path / "kept-client-a", os.open, list[Path]()
-
-    def opens(path: Path, *rest: int) -> int:
-        fd = real(path, *rest)
-        if path == folder and not removed:
-            folder.rmdir()
-            removed.append(folder)
-        return fd
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "open", opens)
-        versions = opened(tmp_path, "a", 1)
-    with versions:
-        assert removed
-        assert keep(versions, 1)
-        with pytest.raises(StoreError, match="another writer"):
-            opened(tmp_path, "a", 1)
-
-
-def test_a_start_goes_on_while_another_one_removes_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Even those of its own folder, which may take longer than anybody waits."""
-    ended(tmp_path, "a", 9, 8, 7)
-    real, started = os.unlink, list[str]()
-
-    def unlink(path: Path) -> None:
-        if not started:
-            for name in ("a", "c"):
-                with opened(tmp_path, name, 100):
-                    started.append(name)
-        real(path)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "unlink", unlink)
-        patched.setattr(time, "sleep", lambda _: None)
-        with opened(tmp_path, "b", 1):
-            assert started == ["a", "c"]
-    assert kept(tmp_path) == ["kept-client-a 3"]
-
-
-def test_the_folder_of_an_end_that_has_just_started_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended(tmp_path, "a", 1)
-    real = os.unlink
-    with ExitStack() as running, monkeypatch.context() as patched:
-        started = list[Versions]()
-
-        def unlink(path: Path) -> None:
-            real(path)
-            if not started:
-                started.append(running.enter_context(opened(tmp_path, "a", 100)))
-
-        patched.setattr(os, "unlink", unlink)
-        with opened(tmp_path, "b", 0):
-            assert keep(started[0], 1)
-
-
-def test_a_name_is_not_used_again_while_another_may_be_about_to_remove_it(tmp_path: Path) -> None:
-    folder = tmp_path / "kept-client-a"
-    folder.mkdir()
-    (folder / "000000000007.partial").write_bytes(b"begun")
-    with opened(tmp_path, "a", 1) as versions:
-        assert keep(versions, 1)
-        assert kept(tmp_path) == ["kept-client-a 8"]
-
-
 def test_nothing_goes_once_another_has_made_the_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -407,37 +156,10 @@ def test_nothing_goes_once_another_has_made_the_room(
         assert first.digests("job", SPEC) == ("digest 3", "digest 2", "digest 1")
 
 
-def test_others_may_start_and_make_room_between_two_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended(tmp_path, "a", 9, 8, 7)
-    is_free = []
-
-    def look(_: float) -> None:
-        with unless_in_use(tmp_path) as free:
-            is_free.append((len(kept(tmp_path)), free))
-
-    monkeypatch.setattr(time, "sleep", look)
-    with opened(tmp_path, "b", 1):
-        assert is_free == [(2, True)]
-    assert kept(tmp_path) == ["kept-client-a 3"]
-
-
-def test_a_start_that_cannot_make_room_in_time_goes_on_without(
-    tmp_path: Path, clock: list[float], caplog: pytest.LogCaptureFixture
-) -> None:
-    ended(tmp_path, "a", 1, 1)
-    with seen_by(tmp_path, "b").alone(0), opened(tmp_path, "a", 1) as versions:
-        assert len(versions.digests("job", SPEC)) == 2
-    assert 10 <= clock[0] < 11
-    (warning,) = caplog.messages
-    assert "kept_bytes may be exceeded" in warning
-    assert "held the lock (flock) of this directory for 10 s" in warning
-
-
 def test_a_transfer_waits_for_no_room_that_another_one_makes(
-    tmp_path: Path, clock: list[float], caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    clock = clock_of_sleepers(monkeypatch)
     with opened(tmp_path, "a", 2) as versions:
         assert keep(versions, 1)
         assert keep(versions, 2)
@@ -450,8 +172,9 @@ def test_a_transfer_waits_for_no_room_that_another_one_makes(
 
 
 def test_a_transfer_removes_no_more_once_that_has_taken_too_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: list[float]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    clock = clock_of_sleepers(monkeypatch)
     ended(tmp_path, "a", 9, 8, 7)
     real = os.unlink
 
