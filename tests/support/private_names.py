@@ -15,7 +15,7 @@ __all__ = ["broken"]
 
 ROOT = Path(__file__).parents[2]
 PURE = ("protocol", "model", "stores", "scenarios/protocol", "scenarios/stores")
-PURE_SUPPORT = ("support/hostile_frames.py", "support/torch_tensors.py")
+PURE_SUPPORT = ("support/hostile_frames.py", "support/keeping.py", "support/torch_tensors.py")
 
 # Faults of the system are made where the system is called.
 SYSTEM = {
