@@ -94,8 +94,8 @@ class SharedSpace:
         until = time.monotonic() + WAIT_SECONDS
         while True:
             # Whoever makes room may have our folder's lock for a moment, or be removing the folder.
-            # Nobody does either while we have the directory's lock, so what fails then fails for
-            # good. A start does not wait for that lock: it also succeeds while others make room.
+            # Both need the directory's lock, so a failure while we hold it is final. A start does
+            # not wait for that lock: it also succeeds while others make room.
             with unless_in_use(self._directory) as is_alone:
                 try:
                     if (fd := self._locked()) is not None:

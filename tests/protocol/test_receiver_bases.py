@@ -1,4 +1,4 @@
-"""The receiving half of encodings and of a base: what may be offered, and going on without."""
+"""The receiver with encodings and a base: what may be offered, and how it drops a base."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What else lies in a directory that ends share: it neither counts nor goes."""
+"""Other files in a shared directory do not count towards the limit and are never removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends that start in one directory: who waits, what is removed, and who is refused."""
+"""Starting in a shared directory: who waits, what is removed, and who is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends that keep versions in one directory, some of which have ended."""
+"""Clients that keep versions in one directory, running or ended, and a clock for their waits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def keep(versions: Versions, number: int) -> bool:
 
 
 def kept(shared: Path) -> list[str]:
-    """Return the folder and the number of each file that counts."""
+    """Return folder and number of each file that counts towards ``kept_bytes``."""
     found = [*shared.glob("*/*.version"), *shared.glob("*/*.partial")]
     return sorted(f"{each.parent.name} {int(each.stem)}" for each in found)
 
